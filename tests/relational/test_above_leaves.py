@@ -72,7 +72,7 @@ def test_queries_cannot_name_functions_of_the_planner(db: Database, name: str, s
 
 
 def test_windows_do_not_stand_in_conditions_of_joins(db: Database) -> None:
-    with pytest.raises(QueryError, match="a window function cannot stand in ON; QUALIFY filters by one"):
+    with pytest.raises(QueryError, match="a window function is not allowed in ON; use QUALIFY to filter by one"):
         db.sql("SELECT 1 FROM t a JOIN t b ON ROW_NUMBER() OVER (ORDER BY a.n) = b.n")
     with pytest.raises(QueryError, match="expected SELECT, found `FROM`"):
         db.sql("FROM t a JOIN t b ON a.n = b.n")
@@ -132,12 +132,12 @@ def test_multi_value_keys(db: Database, key: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "says"),
     [
-        ("SUM(a.k)", "sum(k) needs numbers, and k is STRING"),
-        ("AVG(a.bits)", "avg(bits) needs numbers, and bits is BYTES"),
-        ("COVAR_POP(a.n, a.k)", "covarpop(n,k) needs numbers, and k is STRING"),
-        ("COVAR_POP(a.n, a.tags)", "covarpop(n,tags) needs numbers, and tags is STRING_ARRAY"),
+        ("SUM(a.k)", "sum(k) needs numbers, but k is STRING"),
+        ("AVG(a.bits)", "avg(bits) needs numbers, but bits is BYTES"),
+        ("COVAR_POP(a.n, a.k)", "covarpop(n,k) needs numbers, but k is STRING"),
+        ("COVAR_POP(a.n, a.tags)", "covarpop(n,tags) needs numbers, but tags is STRING_ARRAY"),
         ("MAX(a.n, a.m)", "MAX takes 1 argument, not 2"),
-        ("SUM(a.k) OVER (ORDER BY a.n)", "sum(k) needs numbers, and k is STRING"),
+        ("SUM(a.k) OVER (ORDER BY a.n)", "sum(k) needs numbers, but k is STRING"),
     ],
 )
 def test_messages_name_columns(db: Database, expression: str, says: str) -> None:

@@ -1,8 +1,8 @@
-"""Queries of several tables or SELECTs: joins, subqueries, windows, set operations.
+"""Relational queries, over several tables or SELECTs: joins, subqueries, windows, set operations.
 
-In goes `gamay.sql.relational.RelationalStatement`; out comes one answer. `gamay.relational.binder` makes a logical plan
-(`gamay.relational.plan`) in which each column has an id of its own; `gamay.relational.rules` move conditions, columns and
-aggregates towards the tables; what is left there are queries of one table (`gamay.relational.leaf`), answered by the engine
-for those; `gamay.relational.render` writes what is above them as SQL for DuckDB, which `gamay.relational.engine` runs over
-the rows of the leaves.
+The input is a `gamay.sql.relational.RelationalStatement`, the output one result. `gamay.relational.binder` makes a logical
+plan (`gamay.relational.plan`) in which each column has a unique id; `gamay.relational.rules` push conditions, columns and
+aggregates towards the tables; what remains there are queries of one table (`gamay.relational.leaf`), answered by the
+single-table engine; `gamay.relational.render` writes the operators above them as SQL for DuckDB, which
+`gamay.relational.engine` runs over the rows of the leaves.
 """

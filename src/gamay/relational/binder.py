@@ -1,4 +1,4 @@
-"""A statement becomes a logical plan: names, groups, windows and clauses in the order in which SQL evaluates them."""
+"""Binds a statement to a logical plan: names, groups, windows and clauses in the order in which SQL evaluates them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,10 +55,10 @@ _LIMIT_MAX = 2147483647
 
 
 def bind(statement: RelationalStatement, catalog: Catalog, *, null_handling: bool = False) -> Plan:
-    """Return the plan of a statement. Raises QueryError, with the place in the text where one is to blame."""
+    """Bind a statement. Raises QueryError, with the position in the text if one is at fault."""
     context = Context(statement.text, statement.literals, catalog, null_handling)
     if statement.described is not None:
-        catalog.columns(statement.described)  # raises for a table that is not there, or not for the sender
+        catalog.columns(statement.described)  # raises if the table does not exist or the sender may not use it
     try:
         root = _Binder(context).query(statement.tree, Scope())
     except MistypedError as error:
@@ -68,9 +68,9 @@ def bind(statement: RelationalStatement, catalog: Catalog, *, null_handling: boo
 
 @dataclass(slots=True)
 class _Select:
-    """One SELECT while it is bound: expressions as written, over the columns of FROM.
+    """One SELECT during binding: expressions as written, over the columns of FROM.
 
-    items: expression and name of each output column; order_by: keys that are outputs are their positions.
+    items: expression and name of each output column; order_by: keys that are outputs are given by position.
     """
 
     plan: Node
@@ -88,7 +88,7 @@ class _Select:
 
 
 class _Binder:
-    """Binder of queries, which may stand in one another."""
+    """Binder of queries, which may be nested."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -131,7 +131,7 @@ class _Binder:
             scope.ctes[name.lower()] = CteDefinition(unique, plan.fields)
 
     def _recursive(self, node: exp.Expr, name: str, unique: str, columns: Sequence[str], scope: Scope) -> Node:
-        """Bind `first UNION [ALL] step`, where the step reads the rows found last by the name of the whole."""
+        """Bind `first UNION [ALL] step`, where the step refers by name to the rows of the previous iteration."""
         first = self._renamed(self.query(node.args["this"], scope), columns, node)
         own = Scope(outer=scope, ctes={name.lower(): CteDefinition(unique, first.fields)})
         step = self.query(node.args["expression"], own)
@@ -142,12 +142,12 @@ class _Binder:
 
     def _renamed(self, plan: Node, columns: Sequence[str], node: exp.Expr) -> Node:
         if len(columns) > len(plan.fields):
-            raise self._context.error(node, f"{len(columns)} columns are named, the query has {len(plan.fields)}")
+            raise self._context.error(node, f"{len(columns)} columns are named, but the query has {len(plan.fields)}")
         return with_names(self._context, plan, columns) if columns else plan
 
     def _refuse_correlated(self, node: exp.Expr, free: set[str]) -> None:
         raise self._context.error(
-            node, "a query of WITH reads a column of the query around it; put it where it is used, as a subquery"
+            node, "a query of WITH refers to a column of the outer query; write it as a subquery where it is used"
         )
 
     # -- set operations and VALUES
@@ -191,7 +191,7 @@ class _Binder:
         return Values(fields, constants)
 
     def _tail(self, node: exp.Expr, plan: Node, scope: Scope) -> Node:
-        """Bind ORDER BY and LIMIT behind a set operation or parentheses; keys are output columns."""
+        """Bind ORDER BY and LIMIT after a set operation or parentheses; keys are output columns."""
         order = node.args.get("order")
         keys: list[SortKey] = []
         if order is not None:
@@ -215,10 +215,10 @@ class _Binder:
         found = node.args.get(clause)
         if found is None:
             return None
-        if isinstance(found, exp.Fetch):  # with a number it has become LIMIT
+        if isinstance(found, exp.Fetch):  # with a number it was parsed as LIMIT
             options = found.args.get("limit_options")
             if options is None or options.args["with_ties"] or found.args.get("count") is not None:
-                raise self._context.error(node, "FETCH is written FETCH FIRST n ROWS ONLY, or FETCH FIRST ROW ONLY")
+                raise self._context.error(node, "FETCH must be FETCH FIRST n ROWS ONLY, or FETCH FIRST ROW ONLY")
             return 1
         written = found.args.get("expression")
         value = self._context.literals[int(written.name)].value if isinstance(written, exp.Literal) else None
@@ -286,7 +286,7 @@ class _Binder:
         return list(relation.shown)
 
     def _read_clauses(self, select: _Select, node: exp.Expr) -> None:
-        """Read what may name the SELECT list: GROUP BY, HAVING, QUALIFY, ORDER BY, DISTINCT ON."""
+        """Bind the clauses that may refer to the SELECT list: GROUP BY, HAVING, QUALIFY, ORDER BY, DISTINCT ON."""
         binder = select.binder
         aliases = (
             {
@@ -322,7 +322,7 @@ class _Binder:
         return key if place is None else select.items[place][0]
 
     def _output_key(self, select: _Select, node: exp.Expr, binder: ExpressionBinder) -> int | Expression:
-        """Return the position of the output that a key means, or its expression."""
+        """Return the position of the output that a key refers to, or its expression."""
         if isinstance(node, exp.Column) and not node.args.get("table"):
             for place, (_, name) in enumerate(select.items):
                 if name.lower() == node.name.lower():
@@ -396,7 +396,7 @@ class _Binder:
             select.plan = Filter(select.plan, split_and(condition))
 
     def _single_valued(self, select: _Select, key: Expression, key_type: ValueType) -> tuple[Expression, ValueType]:
-        """Return a key of groups; rows with several values of one are in the group of each, as in a query of one table."""
+        """Unnest a multi-value group key: a row belongs to the group of each of its values, as in a query of one table."""
         data_type, multi_value = key_type
         if not multi_value:
             return key, key_type
@@ -412,7 +412,7 @@ class _Binder:
         return select.keys.index(arg)
 
     def _check_grouped(self, select: _Select, seen: set[str]) -> None:
-        """Refuse columns that are neither keys nor inside an aggregate."""
+        """Raise QueryError for columns that are neither keys nor inside an aggregate."""
         orders = [key for key, _ in select.order_by if not isinstance(key, int)]
         ons = [key for key in select.distinct_on if not isinstance(key, int)]
         conditions = [each for each in (select.having, select.qualify) if each is not None]
@@ -422,17 +422,17 @@ class _Binder:
             left = replaced(expression, select.grouped)
             loose = self._ids(left) & seen
             if loose:
-                for call in walk(left):  # which may be an aggregate that there is not
+                for call in walk(left):  # one of them may be an unknown aggregate
                     if isinstance(call, Call) and call.name != SUBQUERY:
                         must_get_scalar(call.name)
                 raise QueryError(
                     ErrorCode.QUERY_VALIDATION,
                     f"Expression '{to_text(self._context.names[min(loose)])}' is not being grouped: add it to GROUP BY, "
-                    "or put it into an aggregate such as ANY_VALUE",
+                    "or wrap it in an aggregate such as ANY_VALUE",
                 )
 
     def _ids(self, expression: Expression) -> set[str]:
-        """Return the ids of the columns that an expression names, also in its subqueries."""
+        """Return the ids of the columns that an expression refers to, also in its subqueries."""
         found, subqueries = ids_in(expression), self._context.subqueries
         return found.union(*(_free(subqueries[each].plan, self._context) for each in found & subqueries.keys()))
 
@@ -457,8 +457,7 @@ class _Binder:
             if written.frame is not None and written.frame.adds_to_key and not _can_add(order_by[0], context.types):
                 raise QueryError(
                     ErrorCode.QUERY_VALIDATION,
-                    f"{to_text(context.names[window.id])}: "
-                    "RANGE with an offset needs ORDER BY a number or a moment to add it to",
+                    f"{to_text(context.names[window.id])}: RANGE with an offset needs ORDER BY a number or a timestamp",
                 )
             calls.append(WindowCall(call, partition_by, order_by, written.frame, written.ignores_nulls))
         if added:
@@ -473,7 +472,7 @@ class _Binder:
 
     def _refuse_windows(self, windows: Sequence[PendingWindow], node: exp.Expr, clause: str) -> None:
         if windows:
-            raise self._context.error(node, f"a window function cannot stand in {clause}; QUALIFY filters by one")
+            raise self._context.error(node, f"a window function is not allowed in {clause}; use QUALIFY to filter by one")
 
     # -- output
 
@@ -526,7 +525,7 @@ def _parts(window: WindowCall) -> list[Expression]:
 
 
 def _arguments(call: Call) -> Sequence[Expression]:
-    """Return what a window function is of, and filtered and ordered by."""
+    """Return the expressions that a window function reads: arguments, FILTER and ORDER BY."""
     inner = call.args[0] if call.name in (FILTERED, ORDERED) else None
     return (*inner.args, *call.args[1:]) if isinstance(inner, Call) else call.args
 
@@ -553,7 +552,7 @@ def _names_table(node: exp.Expr, name: str) -> bool:
 
 
 def _unused(name: str, names: set[str]) -> str:
-    """Return a name that no column before has: `x`, `x0`, `x1`, …; `names` are in lower case."""
+    """Return a name not yet taken: `x`, `x0`, `x1`, …; `names` are in lower case."""
     if name.lower() not in names:
         return name
     number = 0
@@ -563,7 +562,7 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def _free(plan: Node, context: Context) -> set[str]:
-    """Return the ids that a plan names but does not make."""
+    """Return the ids that a plan refers to but does not define."""
     made: set[str] = set(context.subqueries)
     named: set[str] = set()
     pending = [plan]

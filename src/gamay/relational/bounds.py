@@ -1,4 +1,4 @@
-"""How many rows joins, windows and groups above the leaves may have, and what became of those that have more."""
+"""Limits on the rows of joins, windows and groups above the leaves, and their enforcement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,30 +14,30 @@ JOIN, WINDOW, GROUPS = "join", "window", "groups"
 
 _TEXTS = {
     JOIN: "Cannot process join, reached number of rows limit: {}. Raise the option maxRowsInJoin, filter more, "
-    "or leave the rows out that are too many with joinOverflowMode = 'BREAK'",
+    "or drop the excess rows with joinOverflowMode = 'BREAK'",
     WINDOW: "Cannot process window function, reached number of rows limit: {}. Raise the option maxRowsInWindow, "
-    "filter more, or leave the rows out that are too many with windowOverflowMode = 'BREAK'",
+    "filter more, or drop the excess rows with windowOverflowMode = 'BREAK'",
     GROUPS: "NUM_GROUPS_LIMIT has been reached: {} groups. Raise the option numGroupsLimit",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A number of rows. breaks: those that are too many are left out, else they are an error."""
+    """A limit on rows. breaks: excess rows are dropped, otherwise they are an error."""
 
     most: int
     breaks: bool
 
 
 Bounds: TypeAlias = Mapping[str, Bound]
-"""Bounds by what they are of; what has none may have any number of rows."""
+"""Limits by kind; kinds without one are unlimited."""
 
 
 NO_BOUNDS: Bounds = {}
 
 
 def bounds_of(options: Mapping[str, str]) -> dict[str, Bound]:
-    """Return the bounds that the options of a query set."""
+    """Return the limits that the options of a query set."""
     found: dict[str, Bound] = {}
     for kind, option, mode in (
         (JOIN, "maxRowsInJoin", "joinOverflowMode"),
@@ -51,14 +51,14 @@ def bounds_of(options: Mapping[str, str]) -> dict[str, Bound]:
 
 
 class Watch:
-    """Enforcer of bounds on numbered rows. reached: the kinds of which rows were left out. exceeded: the error raised."""
+    """Enforcer of limits on numbered rows. reached: the kinds whose rows were dropped. exceeded: the error raised."""
 
     def __init__(self) -> None:
         self.reached: set[str] = set()
         self.exceeded: QueryError | None = None
 
     def kept(self, kind: str, bound: Bound, numbers: pa.Array) -> pa.Array:
-        """Return for rows, numbered from 1, whether they are within a bound. Raises QueryError."""
+        """Return for rows, numbered from 1, whether they are within a limit. Raises QueryError."""
         within = np.asarray(numbers) <= bound.most
         if not within.all():
             if not bound.breaks:

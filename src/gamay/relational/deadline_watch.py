@@ -1,4 +1,4 @@
-"""Interrupts what DuckDB runs for queries whose time is over."""
+"""Interrupts DuckDB when a query is cancelled or past its deadline."""
 
 import threading
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from typing import Protocol
 from gamay.base.errors import QueryError
 
 _LOOKS_S = 0.02
-# A thread that has nothing to watch stays for a while: to start one takes longer than a small join.
+# An idle thread lingers for a while: starting one takes longer than a small join.
 _STAYS = 100
 
 
 class Deadline(Protocol):
-    """What ends a query."""
+    """The deadline of a query."""
 
     def check(self) -> None:
-        """Raise QueryError when the time is over, or the query was cancelled."""
+        """Raise QueryError when the deadline has passed, or the query was cancelled."""
         ...
 
 
@@ -24,12 +24,12 @@ class Interruptible(Protocol):
     """A connection of DuckDB."""
 
     def interrupt(self) -> None:
-        """End what it runs, if it runs something."""
+        """Interrupt the running statement, if any."""
         ...
 
 
 class DeadlineWatch:
-    """Watch over the connections that queries use; may be used from any thread."""
+    """Watchdog of the connections that queries use; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class DeadlineWatch:
 
     @contextmanager
     def over(self, connection: Interruptible, deadline: Deadline) -> Iterator[None]:
-        """Interrupt what the connection runs meanwhile once the deadline has passed; not after the end of the block."""
+        """Interrupt the connection's statements once the deadline has passed, until the end of the block."""
         key = object()
         with self._lock:
             self._watched[key] = connection, deadline
@@ -60,7 +60,7 @@ class DeadlineWatch:
                     try:
                         deadline.check()
                     except QueryError:
-                        connection.interrupt()  # again and again: between two statements it comes to nothing
+                        connection.interrupt()  # repeatedly: between two statements it has no effect
                 idle = 0 if self._watched else idle + 1
                 if idle > _STAYS:
                     self._has_thread = False

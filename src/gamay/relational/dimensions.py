@@ -1,4 +1,5 @@
-"""Dimension tables above the leaves, where no server computes lookUp: their rows are asked for like those of a leaf."""
+"""Dimension tables for lookUp above the leaves, where no server evaluates it: their rows are fetched like those of a
+leaf."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,9 +22,9 @@ from gamay.sql.query import Query, SelectItem
 
 
 class FunctionGuard(NullGuard):
-    """Guard of functions that DuckDB calls on threads of its own: ends them, and hands them dimension tables.
+    """Guard of functions that DuckDB calls on its own threads: aborts them, and provides dimension tables.
 
-    check: raises QueryError when the query must end. tables: by their typed names, all that the functions look up.
+    check: raises QueryError when the query must end. tables: all tables that the functions look up, by typed name.
     """
 
     def __init__(self, check: Callable[[], None], tables: Mapping[str, DimensionTable]) -> None:
@@ -40,13 +41,14 @@ class FunctionGuard(NullGuard):
 
 @dataclass(frozen=True, slots=True)
 class DimensionReader:
-    """Reader of dimension tables. schema_of: of a typed table. ask: answers a query of one table; both raise QueryError."""
+    """Reader of dimension tables. schema_of: returns that of a typed table. ask: answers a query of one table. Both raise
+    QueryError."""
 
     schema_of: Callable[[str], Schema]
     ask: Callable[[Query], ResultTable]
 
     def tables_of(self, plan: Plan) -> dict[str, DimensionTable]:
-        """Return what a plan looks up elsewhere than in its leaves, by typed names. Raises QueryError."""
+        """Return the dimension tables that a plan looks up above its leaves, by typed name. Raises QueryError."""
         columns: dict[str, dict[str, Call]] = {}
         for call in _lookups(plan):
             table, column = (_text(call, place) for place in range(2))
@@ -54,7 +56,7 @@ class DimensionReader:
         return {table: self._read(table, calls) for table, calls in columns.items()}
 
     def _read(self, table: str, calls: Mapping[str, Call]) -> DimensionTable:
-        """Read a table. Servers look its columns up by its own keys, so that they say which row of equal keys counts."""
+        """Read a table. Its columns are looked up by its own keys on servers, which thus resolve rows with equal keys."""
         schema = self.schema_of(table)
         keys = schema.primary_key_columns
         own = tuple(Column(key) for key in keys)
@@ -63,7 +65,7 @@ class DimensionReader:
             *(Call(LOOKUP, (*call.args[:NUM_CONSTANTS], *own)) for call in calls.values()),
         )
         items = tuple(SelectItem(expression, f"c{place}") for place, expression in enumerate(asked))
-        # a null is the default of its column in dimension tables
+        # dimension tables store a null as the default of its column
         options = {"enableNullHandling": "false"}
         found = self.ask(Query(table, items, limit=LEAF_LIMIT, options=options)).columns
         values = dict(zip(calls, found[len(keys) :], strict=True))

@@ -1,4 +1,4 @@
-"""DuckDB, embedded: instances without access to anything outside, each used by one query at a time."""
+"""Embedded DuckDB: sandboxed instances, each used by one query at a time."""
 
 import inspect
 import logging
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _IDLE_MAX = 4
-# rows for which an instance of one thread takes half of the time: there is nothing to share out
+# rows up to which an instance with one thread takes half of the time: there is nothing to parallelize
 _SMALL_ROWS = 1 << 11
-_BATCH_ROWS = 122_880  # of a row group of DuckDB's own tables
+_BATCH_ROWS = 122_880  # size of a row group in DuckDB's own tables
 _EXACT_BITS = 4
 
 
-# what is told of errors of DuckDB's own, which name its expressions, with columns by their ids
+# messages for DuckDB's errors, which name its expressions, with columns by their ids
 _FAILURES = tuple(
-    (re.compile(pattern), said)
-    for pattern, said in (
+    (re.compile(pattern), message)
+    for pattern, message in (
         ("Division by zero", "a whole number is divided by zero; NULLIF(x, 0) as the divisor gives NULL"),
         (
             "More than one row returned by a subquery",
-            "a subquery that stands for a value gave more than one row; cut it with LIMIT 1, or aggregate",
+            "a scalar subquery returned more than one row; add LIMIT 1, or an aggregate",
         ),
-        (r"Type INT64 with value (\S+) can't be cast .* destination type INT32", r"\1 is no INT; cast an argument to LONG"),
+        (
+            r"Type INT64 with value (\S+) can't be cast .* destination type INT32",
+            r"\1 does not fit INT; cast an argument to LONG",
+        ),
         (
             r"Overflow in \w+ of INT64 \((.*)\)",
             r"the LONG \1 does not fit 64 bits; cast an argument to DOUBLE or BIG_DECIMAL",
@@ -51,21 +54,21 @@ _KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 
 
 class Engine:
-    """Instances of DuckDB, kept for the next query; may be used from any thread.
+    """Pool of DuckDB instances, reused between queries; thread-safe.
 
-    threads: of one query. space: where what does not fit its memory goes, in a folder that is there until `close`.
+    threads: per query. space: where queries spill what does not fit into memory, in a folder that exists until `close`.
     """
 
     def __init__(self, threads: int, space: SpillSpace) -> None:
         self._threads = threads
         self._space = space
-        self._folder: str | None = None  # once an instance was opened
-        self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {1: [], threads: []}  # by their threads
+        self._folder: str | None = None  # set once an instance is opened
+        self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {1: [], threads: []}  # by number of threads
         self._lock = threading.Lock()
         self._limits: weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[int, int]] = weakref.WeakKeyDictionary()
         self._is_closed = False
         self._watch = DeadlineWatch()
-        # also when the process ends without it: what lives on is reported on stderr as a leak
+        # also at exit without `close`: live instances are reported as leaks on stderr
         weakref.finalize(self, _close, self._idle)
 
     def close(self) -> None:
@@ -74,7 +77,7 @@ class Engine:
             self._is_closed = True
             _close(self._idle)
             if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)  # queries that still run may write to it
+                shutil.rmtree(self._folder, ignore_errors=True)  # running queries may write to it
 
     def run(
         self,
@@ -85,13 +88,13 @@ class Engine:
         deadline: Deadline,
     ) -> tuple[pa.Table, Sequence[Mapping[str, Any]]]:
         """Run a statement over tables; return its rows and the operators of DuckDB's profile. Raises QueryError."""
-        import duckdb  # 0.1 s, for who asks such a query
+        import duckdb  # imported lazily: takes 0.1 s
 
         functions = list(functions)
         is_small = sum(table.num_rows for table in tables.values()) <= _SMALL_ROWS
         with self._connection(1 if is_small else self._threads, memory_bytes) as connection:
             try:
-                with self._watch.over(connection, deadline):  # what follows is not, so that the connection is left as it was
+                with self._watch.over(connection, deadline):  # not the clean-up below, which must complete
                     for function in functions:
                         connection.create_function(
                             function.name,
@@ -110,12 +113,12 @@ class Engine:
                 raise
             except duckdb.Error as error:
                 deadline.check()
-                raise _told(error, sql) from error
+                raise _translated(error, sql) from error
             finally:
                 for name in tables:
                     connection.unregister(name)
                 for function in functions:
-                    with suppress(duckdb.Error):  # it is not registered where another failed before
+                    with suppress(duckdb.Error):  # it is not registered if an earlier one failed
                         connection.remove_function(function.name)
 
     @contextmanager
@@ -137,7 +140,7 @@ class Engine:
                 connection.close()
 
     def _limit(self, connection: "duckdb.DuckDBPyConnection", memory_mib: int, disk_bytes: int) -> None:
-        """Have an instance keep within limits; of the disk about so many bytes, so that few queries have to set them."""
+        """Set the limits of an instance; the disk limit is rounded, so that few queries have to set it."""
         inexact = max(disk_bytes.bit_length() - _EXACT_BITS, 0)
         limits = memory_mib, disk_bytes >> inexact << inexact
         if self._limits.get(connection) != limits:
@@ -177,12 +180,12 @@ def _close(idle: "dict[int, list[duckdb.DuckDBPyConnection]]") -> None:
 
 
 def _in_batches(table: pa.Table) -> pa.Table:
-    """Return the same rows in batches, each of which a thread takes as a whole."""
+    """Return the same rows in batches, which are the unit of work of a thread."""
     return table if table.num_rows <= _BATCH_ROWS else pa.Table.from_batches(table.to_batches(_BATCH_ROWS))
 
 
 def _with_arity(compute: Callable[..., pa.Array], num_args: int) -> Callable[..., pa.Array]:
-    """Return a function of any number of arrays with the signature by which DuckDB counts them."""
+    """Give a variadic function the signature from which DuckDB derives the number of arguments."""
 
     def called(*arrays: Any) -> pa.Array:
         return compute(*arrays)
@@ -194,7 +197,7 @@ def _with_arity(compute: Callable[..., pa.Array], num_args: int) -> Callable[...
 
 
 def _operators(profile: str) -> Sequence[Mapping[str, Any]]:
-    """Return the operators of a profile; VALUES alone has none, and of more levels than can be read none are told."""
+    """Return the operators of a profile; none for VALUES alone, or if it is nested too deeply to be parsed."""
     try:
         found: Sequence[Mapping[str, Any]] = orjson.loads(profile).get("operator", ())
     except orjson.JSONDecodeError:
@@ -202,8 +205,8 @@ def _operators(profile: str) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _told(error: "duckdb.Error", sql: str) -> QueryError:
-    """Return what a user is told of an error of DuckDB."""
+def _translated(error: "duckdb.Error", sql: str) -> QueryError:
+    """Translate an error of DuckDB into one for the user."""
     import duckdb
 
     text = str(error).split("\n")[0]
@@ -214,13 +217,13 @@ def _told(error: "duckdb.Error", sql: str) -> QueryError:
             f"queries may take ({SPILL_SETTING}); filter more, select fewer columns, or {ON_SPARK}",
         )
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
-        # an error of a function of Gamay comes with where it was raised, and the name of its class
+        # an error raised in a Gamay function comes with a traceback and the name of its class
         *_, own = text.rpartition(f"{QueryError.__name__}: ")
         if own != text:
             return QueryError(ErrorCode.QUERY_EXECUTION, own)
-        for pattern, said in _FAILURES:
+        for pattern, message in _FAILURES:
             if (found := pattern.search(text)) is not None:
-                return QueryError(ErrorCode.QUERY_EXECUTION, found.expand(said))
+                return QueryError(ErrorCode.QUERY_EXECUTION, found.expand(message))
         text = text.split(". Use ")[0].split(" when casting from source column")[0]
         return QueryError(ErrorCode.QUERY_EXECUTION, _KIND.sub("", text))
     _log.error("DuckDB refused a plan: %s\n%s", error, sql)

@@ -1,4 +1,4 @@
-"""A statement to its answer: bind, optimize, ask the leaves, let DuckDB do what is above them."""
+"""Executes a statement: bind, optimize, ask the leaves, run the operators above them in DuckDB."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -53,12 +53,12 @@ from gamay.sql.relational import RelationalStatement
 from gamay.sql.text.errors import nested_too_deeply
 
 AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
-"""Answers a query of one table, and says what it took; raises QueryError."""
+"""Answers a query of one table, and returns its statistics; raises QueryError."""
 SchemaOf: TypeAlias = Callable[[str], Schema]
 
-# of the rows of a table, what a condition on it may leave
+# estimated selectivity of a condition on a table
 _CONDITION_SHARE = 0.2
-# of a table that becomes a condition of another
+# maximum rows of a table that is turned into a condition on another one
 _SEMI_JOIN_ROWS = 1 << 18
 # types of result columns that are not those of their values: Pinot's multi-stage engine has no type for JSON
 _RESULT_TYPES = {DataType.JSON: DataType.STRING}
@@ -66,7 +66,7 @@ _RESULT_TYPES = {DataType.JSON: DataType.STRING}
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A statement that can be executed. watch: tells of rows that were left out."""
+    """A statement ready for execution. watch: records kinds of dropped rows."""
 
     plan: Plan
     size_of: SizeOf
@@ -77,11 +77,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """The resources that a statement is executed with.
+    """The resources for executing a statement.
 
-    schema_of: returns that of a typed dimension table; raises QueryError. memory_bytes: what joins, groups and sorts above
-    the leaves may take. clock: seconds. profile: filled with what is done.
-    scans: the rows of those that were read, by what was asked; a statement often reads the same twice.
+    schema_of: returns the schema of a typed dimension table; raises QueryError. memory_bytes: for joins, groups and sorts
+    above the leaves. clock: seconds. profile: filled during execution. scans: rows of the scans read so far, by query; a
+    statement often reads the same rows twice.
     """
 
     ask: AskLeaf
@@ -95,7 +95,7 @@ class ExecutionContext:
 
     @property
     def dimensions(self) -> DimensionReader:
-        """What reads the tables of lookUp."""
+        """Reader of the tables of lookUp."""
         return DimensionReader(self.schema_of, lambda query: self.ask(query)[0])
 
 
@@ -108,9 +108,9 @@ def prepare(
     null_handling: bool,
     plans: PlanCache | None = None,
 ) -> Prepared:
-    """Plan a statement. limits: what its LIMIT may be, and how many rows it gives at most. Raises QueryError.
+    """Plan a statement. limits: for its LIMIT and its number of rows. Raises QueryError.
 
-    plans: of statements that were planned before.
+    plans: cache of plans, or None.
     """
 
     def make(tables: Catalog, literals: tuple[Literal, ...]) -> Plan:
@@ -129,7 +129,7 @@ def prepare(
 
 
 def _limited(root: Node, limits: RowLimits) -> Node:
-    """Return a query that gives no more rows than any query may."""
+    """Limit a query to the maximum number of rows."""
     if limits.most == LIMIT_MAX:
         return root
     node = root
@@ -140,20 +140,20 @@ def _limited(root: Node, limits: RowLimits) -> Node:
 
 
 def execute(prepared: Prepared, context: ExecutionContext) -> ResultTable:
-    """Return the answer. Raises QueryError."""
+    """Run a prepared statement. Raises QueryError."""
     if _is_empty(prepared.plan.root):
         return _no_rows(prepared.plan.root.fields)
     try:
         answer = _run(prepared.plan, prepared, context)
     except QueryError:
-        if prepared.watch.exceeded is not None:  # DuckDB passes on no more than its text
+        if prepared.watch.exceeded is not None:  # DuckDB passes on only the text of the error
             raise prepared.watch.exceeded from None
         raise
     return _result(answer, prepared.plan.root.fields)
 
 
 def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
-    """Return the rows of a plan, its columns called by the ids of its fields."""
+    """Return the rows of a plan, with columns named by the ids of its fields."""
     known = with_known_stars(plan, lambda part: _run(part, prepared, context))
     plan = pushed_limits(known, null_handling=prepared.null_handling)
     plan, read = _read(plan, prepared, context)
@@ -179,7 +179,7 @@ def _types(read: Mapping[str, pa.Table]) -> Iterator[pa.DataType]:
 
 
 def _decimals(plan: Plan) -> Iterator[Decimal]:
-    """Yield the BIG_DECIMALs that are written in a plan."""
+    """Yield the BIG_DECIMAL constants of a plan."""
     for root in roots_of(plan):
         for node in nodes_of(root):
             for expression in expressions(node):
@@ -189,7 +189,7 @@ def _decimals(plan: Plan) -> Iterator[Decimal]:
 
 
 def _read(plan: Plan, prepared: Prepared, context: ExecutionContext) -> tuple[Plan, dict[str, pa.Table]]:
-    """Return a plan without the leaves that it can spare, and the rows of the others by the id of each of their columns."""
+    """Read the leaves; return the plan without those that became conditions, and the rows of each column id."""
     leaves = [node for root in roots_of(with_root(plan, plan.root)) for node in nodes_of(root)]
     by_place = {place: each for place, each in enumerate(leaves) if isinstance(each, Scan | Leaf | Rows)}
     reducer = Reducer(edges_of(plan) if len(by_place) > 1 else (), by_place, prepared.size_of)
@@ -214,7 +214,7 @@ def _read(plan: Plan, prepared: Prepared, context: ExecutionContext) -> tuple[Pl
 
 
 def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa.Table:
-    """Return the rows of a leaf, its columns called by the ids of its fields."""
+    """Return the rows of a leaf, with columns named by the ids of its fields."""
     begun_s, stats = context.clock(), None
     if isinstance(leaf, Rows):
         name = leaf.name
@@ -238,7 +238,7 @@ def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa
 
 
 def _shared(query: Query) -> Hashable:
-    """Return what queries of scans with the same rows have in common."""
+    """Return the key under which scans with the same rows are shared."""
     return (
         query.table,
         tuple(item.expression for item in query.select),
@@ -250,7 +250,7 @@ def _shared(query: Query) -> Hashable:
 
 
 def _copied(plan: Plan) -> list[str] | None:
-    """Return which columns of its only leaf a plan gives, where it does no more than that."""
+    """Return the columns of its only leaf that a plan outputs, or None if it does anything else."""
     if plan.ctes or plan.subqueries:
         return None
     node, ids = plan.root, [each.id for each in plan.root.fields]
@@ -265,7 +265,7 @@ def _copied(plan: Plan) -> list[str] | None:
 
 
 def _size(root: Node, *, table_rows: Callable[[str], int]) -> float:
-    """Return about how many rows an operator reads from tables, or makes of them."""
+    """Estimate the number of rows that an operator's tables yield."""
     rows = 0.0
     for node in nodes_of(root):
         if isinstance(node, Leaf):
@@ -280,7 +280,7 @@ def _size(root: Node, *, table_rows: Callable[[str], int]) -> float:
 
 
 def _is_empty(root: Node) -> bool:
-    """Whether LIMIT 0 stands above everything: clients ask so for the columns of an answer, and nothing is read for it."""
+    """Whether the outermost LIMIT is 0, by which clients ask for the columns of an answer: nothing is read then."""
     node = root
     while isinstance(node, Project):
         node = node.child

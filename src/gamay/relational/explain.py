@@ -1,4 +1,4 @@
-"""EXPLAIN of a query of several tables: the operators, one a line, indented below those that take their rows."""
+"""EXPLAIN of a relational query: one operator per line, indented below those that read its rows."""
 
 from collections.abc import Sequence
 
@@ -46,18 +46,18 @@ def explained(plan: Plan) -> str:
 
 
 def leaf_text(plan: Plan, leaf: Scan | Leaf | Rows) -> str:
-    """Return the line of a leaf of a plan."""
+    """Return the line for a leaf of a plan."""
     return _Writer(plan).head(leaf)
 
 
 def shown_names(plan: Plan) -> dict[str, str]:
-    """Return what the columns of a plan are called in its text, by their ids."""
+    """Return the names of a plan's columns in its text, by id."""
     names = _Writer(plan).names
     return {each.name: to_text(shown) for each, shown in names.items() if isinstance(each, Column)}
 
 
 class _Writer:
-    """Writer of plans, in which columns go by the names that users know, with their table where there are several."""
+    """Writer of plans; columns have the names that users know, qualified by their table where known."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -101,7 +101,7 @@ class _Writer:
         return [f"{_INDENT * depth}{self.head(node)}", *below]
 
     def _star(self, star: StarGroups, depth: int) -> list[str]:
-        """Return the query of the big table, with the columns of the small ones by their names, and the small ones."""
+        """Return the lines of the fact table's query, with dimension columns by name, and of the dimension tables."""
         names = star.fact.column_names
         shown: dict[Expression, Expression] = {}
         lines = [f"{_INDENT * depth}StarGroups"]
@@ -160,7 +160,7 @@ class _Writer:
                 return "StarGroups"
 
     def _first(self, node: Sort | Scan) -> str:
-        """Return the order of an operator, and how many rows of it there are."""
+        """Return the order, limit and offset of an operator."""
         keys = node.keys if isinstance(node, Sort) else node.order_by
         limit = "" if node.limit is None else f", limit=[{node.limit}]"
         offset = f", offset=[{node.offset}]" if node.offset else ""

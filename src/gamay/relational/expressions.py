@@ -1,4 +1,4 @@
-"""Expressions of a query of several tables: columns by id, subqueries, window functions, ordered aggregates."""
+"""Expressions of a relational query: columns by id, subqueries, window functions, ordered aggregates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ _SAME_OF_DISTINCT = frozenset({"min", "max", "booland", "boolor"})
 
 @dataclass(frozen=True, slots=True)
 class PendingWindow:
-    """A window function as written; its id is a column until the SELECT is bound."""
+    """A window function as written; its id acts as a column until the SELECT is bound."""
 
     id: str
     call: WindowCall
@@ -51,8 +51,8 @@ class PendingWindow:
 class ExpressionBinder(Translator):
     """Binder of the expressions of one SELECT.
 
-    subselect: binds the query of a subquery within a scope. aliases: what names of the SELECT list stand for, where they
-    may be used. windows: filled with the window functions that are met. named_windows: of the WINDOW clause.
+    subselect: binds a subquery within a scope. aliases: expressions of the SELECT list by name, where they may be used.
+    windows: collects the window functions found. named_windows: of the WINDOW clause.
     """
 
     context: Context = field(kw_only=True)
@@ -63,7 +63,7 @@ class ExpressionBinder(Translator):
     named_windows: dict[str, exp.Expr] = field(default_factory=dict)
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Return the expression; raises QueryError for what has no meaning here."""
+        """Bind an expression; raises QueryError for one that is invalid here."""
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node)
@@ -85,7 +85,7 @@ class ExpressionBinder(Translator):
         return self._item(node, found) if found.name == "item" else self._with_conditions(found)
 
     def _with_conditions(self, call: Call) -> Call:
-        """Return a call with the conditions that an aggregate takes as texts."""
+        """Return a call with the text conditions of its aggregate bound."""
         args = list(call.args)
         for position in condition_positions(call):
             condition = parsed_condition(call.name, args[position])
@@ -111,7 +111,7 @@ class ExpressionBinder(Translator):
 
     def _named(self, node: exp.Expr) -> Expression:
         if isinstance(node.this, exp.Star):
-            raise self.error(node, f"{node.args['table'].name}.* stands alone in the SELECT list only")
+            raise self.error(node, f"{node.args['table'].name}.* is allowed only as an item of the SELECT list")
         parts = [part.name for key in ("catalog", "db", "table") if (part := node.args.get(key)) is not None]
         return self._column_of([*parts, node.name])
 
@@ -127,17 +127,17 @@ class ExpressionBinder(Translator):
         raise self.scope.unknown(parts)
 
     def _timestamp_column(self, parts: Sequence[str]) -> Expression | None:
-        """Return what a column of a timestamp index, `t."$ts$DAY"`, is computed by; None where a name means none."""
+        """Return the expression of a timestamp index column, `t."$ts$DAY"`; None for other names."""
         derived = timestamp_column(parts[-1])
         times = None if derived is None else self.scope.find([*parts[:-1], derived.base])
         if derived is None or times is None or times.type[1] or times.type[0] not in INDEXED_TYPES:
             return None
         if any(parts[-1] in schema for schema in self.context.catalog.schemas().values()):
-            return None  # it may be a column of that table, of which queries of several tables do not know
+            return None  # it may be a real column of that table
         return start_of_unit(derived.granularity, times.column)
 
     def _item(self, node: exp.Expr, call: Call) -> Expression:
-        """`m['k']` of a map, `a[1]` of an array: NULL where there is no such key or value."""
+        """Bind `m['k']` of a map or `a[1]` of an array: NULL if there is no such key or element."""
         if len(call.args) != _ITEM_ARGUMENTS:
             raise self.error(node, WRITTEN)
         column, key = call.args
@@ -154,7 +154,7 @@ class ExpressionBinder(Translator):
         return Call("case", (Call("and", (from_one, is_there)), found, null))
 
     def _listed(self, node: exp.Expr) -> Expression:
-        """`x IN (…)`: constants, or a subquery."""
+        """Bind `x IN (…)`: constants, or a subquery."""
         query = node.args.get("query")
         if query is not None:
             return self._compared_with(node.this, query, "IN")
@@ -167,7 +167,7 @@ class ExpressionBinder(Translator):
         if isinstance(found, Literal) and len(members(found)) > 1:
             if isinstance(node.parent, exp.In) and node.arg_key == "expressions":
                 return found
-            raise self.error(node, "a list in parentheses is no value")
+            raise self.error(node, "a list in parentheses is not a value")
         return Literal(found.value, found.type) if isinstance(found, Slot) else found
 
     # -- subqueries
@@ -175,7 +175,7 @@ class ExpressionBinder(Translator):
     def _scalar(self, node: exp.Expr) -> Expression:
         plan = self._plan(node)
         if len(plan.fields) != 1:
-            raise self.error(node, f"a subquery in an expression gives one column, this one gives {len(plan.fields)}")
+            raise self.error(node, f"a subquery in an expression must have one column, not {len(plan.fields)}")
         return self._subquery(Subquery("SCALAR", plan), plan.fields[0])
 
     def _exists(self, node: exp.Expr) -> Expression:
@@ -189,7 +189,7 @@ class ExpressionBinder(Translator):
         return Call(SUBQUERY, (self._subquery(Subquery(kind, plan, operator)), *operands))
 
     def _of_any_or_all(self, node: exp.Expr, operator: str) -> Expression | None:
-        """`x > ANY (SELECT …)`; None for another comparison."""
+        """Bind `x > ANY (SELECT …)`; None for another comparison."""
         right = node.args["expression"]
         if not isinstance(right, exp.Any | exp.All):
             return None
@@ -212,7 +212,7 @@ class ExpressionBinder(Translator):
     def _ordered(self, node: exp.Expr) -> Expression:
         call = self.expression(node.this)
         if not isinstance(call, Call) or call.name not in ("listagg", "arrayagg"):
-            raise self.error(node, "WITHIN GROUP (ORDER BY …) follows LISTAGG or ARRAYAGG")
+            raise self.error(node, "WITHIN GROUP (ORDER BY …) must follow LISTAGG or ARRAYAGG")
         keys: list[Expression] = []
         for part in node.args["expression"].expressions:
             key = self.sort_key(part)
@@ -224,9 +224,9 @@ class ExpressionBinder(Translator):
         function, nulls = _null_treatment(node.this)
         call = self.expression(function)
         if isinstance(call, Column):
-            raise self.error(node, "a window function cannot stand inside another one")
+            raise self.error(node, "window functions cannot be nested")
         if not isinstance(call, Call):
-            raise self.error(node, "OVER follows a function")
+            raise self.error(node, "OVER must follow a function")
         spec = self._window_spec(node)
         partition_by = tuple(self.expression(part) for part in spec.args.get("partition_by") or ())
         order = spec.args.get("order")
@@ -236,10 +236,10 @@ class ExpressionBinder(Translator):
             raise self.error(node, f"{_shown(function)} takes no frame: leave ROWS or RANGE out")
         if nulls is not None and call.name not in _TREATS_NULLS:
             raise self.error(
-                node, f"{nulls} NULLS stands with {', '.join(_TREATS_NULLS.values())}, not with {_shown(function)}"
+                node, f"{nulls} NULLS is allowed with {', '.join(_TREATS_NULLS.values())}, not with {_shown(function)}"
             )
         if frame is not None and frame.adds_to_key and len(order_by) != 1:
-            raise self.error(node, "RANGE with an offset needs ORDER BY one expression, to which it is added")
+            raise self.error(node, "RANGE with an offset needs ORDER BY one expression")
         made = WindowCall(call, partition_by, order_by, frame, nulls == "IGNORE")
         for known in self.windows:
             if known.call == made:
@@ -248,7 +248,7 @@ class ExpressionBinder(Translator):
         return Column(self.windows[-1].id)
 
     def _window_spec(self, node: exp.Expr) -> exp.Expr:
-        """Return the window itself, or what the WINDOW clause calls by the name after OVER."""
+        """Return the window, resolving the name of a WINDOW clause after OVER."""
         alias = node.args.get("alias")
         if alias is None:
             return node
@@ -289,12 +289,12 @@ class ExpressionBinder(Translator):
         may_be = int if str(spec.args["kind"]).upper() != "RANGE" else int | float | Decimal
         if isinstance(number, bool) or not isinstance(number, may_be):
             what = "whole number" if may_be is int else "number"
-            raise self.error(spec, f"the offset of a frame is a constant {what}, 0 or more: ROWS 2 PRECEDING")
+            raise self.error(spec, f"the offset of a frame must be a constant {what}, 0 or more: ROWS 2 PRECEDING")
         return FrameBound(side, offset)
 
 
 def _null_treatment(function: exp.Expr) -> tuple[exp.Expr, str | None]:
-    """Return a window function without IGNORE NULLS or RESPECT NULLS, behind or within its parentheses, and which it was."""
+    """Split IGNORE NULLS or RESPECT NULLS, after or within the parentheses, from a window function."""
     kinds: dict[type[exp.Expr], str] = {exp.IgnoreNulls: "IGNORE", exp.RespectNulls: "RESPECT"}
     if type(function) in kinds:
         return function.this, kinds[type(function)]
@@ -307,7 +307,7 @@ def _null_treatment(function: exp.Expr) -> tuple[exp.Expr, str | None]:
 
 
 def _shown(function: exp.Expr) -> str:
-    """Return the name of a function as it was written."""
+    """Return the name of a function as written."""
     return function.name.removeprefix(FUNCTION_MARK).upper()
 
 
@@ -327,7 +327,7 @@ def _rank(bound: FrameBound) -> int:
 
 
 def aggregates_in(expression: Expression) -> list[Call]:
-    """Return the aggregates of an expression, outermost ones."""
+    """Return the outermost aggregates of an expression."""
     if not isinstance(expression, Call):
         return []
     if expression.name in (FILTERED, ORDERED) or is_aggregate(expression.name):

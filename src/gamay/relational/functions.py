@@ -1,4 +1,4 @@
-"""Functions in DuckDB: which of its own give what Gamay's give, and Gamay's own as functions of Arrow arrays there."""
+"""Functions in DuckDB: native ones with the same results as Gamay's, and Gamay's own as functions of Arrow arrays."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -78,9 +78,9 @@ _WIDER = {
 
 
 def decimal_type(columns: Iterable[pa.DataType], constants: Iterable[Decimal]) -> str:
-    """Return DuckDB's name of the type that holds all digits of some columns and constants; raises QueryError.
+    """Return DuckDB's name of the decimal type that holds all digits of some columns and constants; raises QueryError.
 
-    It has places for what is computed from numbers that have none, where 38 digits are enough.
+    It has decimal places for values computed from integers, if 38 digits allow.
     """
     whole, places = 0, 0
     for column in columns:
@@ -94,14 +94,14 @@ def decimal_type(columns: Iterable[pa.DataType], constants: Iterable[Decimal]) -
     if whole + places > DECIMAL_DIGITS:
         raise QueryError(
             ErrorCode.QUERY_EXECUTION,
-            f"BIG_DECIMALs of {whole} digits before the point and {places} behind it cannot be joined or computed with: "
-            f"they have {DECIMAL_DIGITS} together at most",
+            f"BIG_DECIMALs of {whole} digits before the point and {places} after it cannot be joined or computed with: "
+            f"at most {DECIMAL_DIGITS} digits are supported",
         )
     return f"DECIMAL({DECIMAL_DIGITS}, {max(places, min(_PLACES_LEAST, DECIMAL_DIGITS - whole))})"
 
 
 def literal_sql(literal: Literal, decimals: str) -> str:
-    """Return a constant as SQL that has exactly its type. decimals: that of BIG_DECIMALs."""
+    """Return a constant as SQL of exactly its type. decimals: the type of BIG_DECIMALs."""
     value = literal.value
     if value is None:
         return "NULL"
@@ -110,7 +110,7 @@ def literal_sql(literal: Literal, decimals: str) -> str:
     if isinstance(value, bytes):
         return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
     if isinstance(value, str):
-        # DuckDB's parser ends a text at NUL
+        # DuckDB's parser treats NUL as the end of the text
         parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
         return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
     if isinstance(value, float) and literal.type in (DataType.DOUBLE, DataType.FLOAT):
@@ -121,9 +121,9 @@ def literal_sql(literal: Literal, decimals: str) -> str:
 
 
 def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[], str]) -> str | None:
-    """Return a call as DuckDB's own SQL; None where DuckDB has nothing that gives the same.
+    """Return a call as native DuckDB SQL; None if DuckDB has no function with the same results.
 
-    own: writes the call as a function of Gamay, for values that DuckDB does not have.
+    own: writes the call as a Gamay function, for values outside DuckDB's range.
     """
     name, args = call.name, call.args
     if name in ("case", "casewhen"):
@@ -158,7 +158,8 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
 
 
 def _many(constants: Sequence[Expression]) -> str | None:
-    """Return many whole numbers or texts as the rows of a query: DuckDB takes long to bind an IN of thousands; else None."""
+    """Return many integers or texts as a subquery, since DuckDB binds an IN of thousands slowly; None for other
+    constants."""
     values = [each.value for each in constants if isinstance(each, Literal)]
     if len(values) < max(len(constants), _MANY):
         return None
@@ -173,7 +174,7 @@ def _many(constants: Sequence[Expression]) -> str | None:
 
 
 def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
-    """Return arithmetic and the few texts functions that are the same in DuckDB."""
+    """Return arithmetic, and the few text functions with the same results in DuckDB."""
     name, args = call.name, call.args
     kinds = [data_type for data_type, _ in types]
     if name in _WHOLE:
@@ -215,9 +216,10 @@ _YEARS_1_TO_9999 = "BETWEEN -62135596800000 AND 253402300799999"
 
 
 def _part_of_moment(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[], str]) -> str | None:
-    """Return a part of a moment in UTC: `year(ts)`, `EXTRACT(MONTH FROM ts)`.
+    """Return a part of a timestamp in UTC: `year(ts)`, `EXTRACT(MONTH FROM ts)`.
 
-    DuckDB's moments are microseconds, so it refuses milliseconds such as those of a LONG that was missing.
+    DuckDB's timestamps are microseconds, so it rejects milliseconds out of their range, such as the default null value of
+    LONG.
     """
     name, args = call.name, call.args
     if name == "extract" and isinstance(args[0], Literal):
@@ -244,7 +246,7 @@ def _cast(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
 
 
 def _of_lists(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
-    """A condition on a list holds when it holds for any of its values; `<>` and NOT IN when for all."""
+    """Return a condition on a list: it holds if it holds for any value; `<>` and NOT IN if for all."""
     name, args = call.name, call.args
     if name in COMPARED and not types[0][1]:
         mirrored = Call(MIRRORED.get(name, name), args[::-1])
@@ -282,7 +284,7 @@ def _listed(args: Sequence[str], order: str) -> str:
     return f"string_agg({distinct}{args[0]}, {args[1] if len(args) > 1 else repr(',')}{order})"
 
 
-# whose results are the same, and come from all rows of a group in any order, or in the one that is written
+# those with the same results, independent of the order of rows, or dependent only on the order written
 AGGREGATES: dict[str, Callable[[Sequence[str], str], str]] = {
     "count": _plain("count"),
     "sum": _plain("sum"),
@@ -315,7 +317,7 @@ def whole_form(call: Call, data_type: DataType) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class ArrowFunction:
-    """A function to be registered in DuckDB: of Arrow arrays, all of one length, to one."""
+    """A function to register in DuckDB, from Arrow arrays of equal length to one array."""
 
     name: str
     arg_types: tuple[str, ...]
@@ -327,9 +329,9 @@ _numbers = itertools.count()
 
 
 class Calls:
-    """The functions of one query that DuckDB does not have.
+    """The Gamay functions that a query calls in DuckDB.
 
-    watch: enforces bounds on rows. decimals: see `decimal_type`. guard: of the threads that compute them.
+    watch: enforces limits on rows. decimals: see `decimal_type`. guard: for the threads that evaluate them.
     """
 
     def __init__(self, watch: Watch, decimals: str, guard: Guard) -> None:
@@ -345,14 +347,14 @@ class Calls:
         return name + ("[]" if multi_value else "")
 
     def bounded(self, kind: str, bound: Bound) -> str:
-        """Return the name of a function that tells of the number of a row whether it is within a bound."""
+        """Return the name of a function that checks the number of a row against a limit."""
         key = (kind, bound)
         if key not in self.functions:
             self._add(key, ["BIGINT"], (DataType.BOOLEAN, False), partial(self._watch.kept, kind, bound))
         return self.functions[key].name
 
     def written(self, call: Call, types: Sequence[ValueType], result: ValueType, write: Write) -> str:
-        """Return a call of a function of Gamay as SQL; constants among its arguments stay in the function."""
+        """Return a call of a Gamay function as SQL; constant arguments become part of the function."""
         sent = [place for place, arg in enumerate(call.args) if not isinstance(arg, Literal)]
         args = [arg if isinstance(arg, Literal) else Column(f"a{place}") for place, arg in enumerate(call.args)]
         pattern = Call(call.name, tuple(args))
@@ -375,7 +377,7 @@ class Calls:
         condition: str,
         over: str,
     ) -> str:
-        """Return an aggregate of Gamay as SQL: DuckDB lists the values of each group, Gamay aggregates the lists."""
+        """Return a Gamay aggregate as SQL: DuckDB collects the values of each group in lists, Gamay aggregates the lists."""
         by_arg = dict(types)
         args = aggregate_arguments(call)
         of_types = [by_arg[arg] for arg in args]
@@ -439,7 +441,7 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
         num_groups = len(lists[0])
         groups = np.repeat(np.arange(num_groups, dtype=np.int32), np.diff(np.asarray(lists[0].offsets)))
         args = [vector_of(each.flatten(), *one) for each, one in zip(lists, types, strict=True)]
-        # a null argument leaves the row out, as in a query of one table with null handling, and no unknown condition holds
+        # rows with a null argument are skipped, as in a query of one table with null handling; unknown conditions are false
         known = np.ones(len(groups), np.bool_)
         traits = aggregate.traits
         for place, arg in enumerate(args):

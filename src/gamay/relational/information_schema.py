@@ -1,4 +1,5 @@
-"""What a sender may query, as rows: `information_schema.tables`, `.columns` and `.key_column_usage` of standard SQL."""
+"""The tables a sender may query, as views: standard SQL's `information_schema.tables`, `.columns` and
+`.key_column_usage`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
@@ -39,13 +40,13 @@ _COLUMNS: dict[str, dict[str, ValueType]] = {
 
 
 def view_columns(table: str) -> dict[str, ValueType] | None:
-    """Return the columns of a view, called as `information_schema.x`; None when there is none of this name."""
+    """Return the columns of a view named `information_schema.x`; None if it does not exist."""
     database, _, name = table.lower().partition(".")
     return _COLUMNS.get(name) if database == INFORMATION_SCHEMA else None
 
 
 def view_rows(table: str, schemas: Mapping[str, Schema]) -> tuple[tuple[Literal, ...], ...]:
-    """Return the rows of such a view. schemas: of all tables that are shown, by raw name."""
+    """Return the rows of a view. schemas: of all visible tables, by raw name."""
     rows = _ROWS[table.lower().partition(".")[2]]
     types = [data_type for data_type, _ in (view_columns(table) or {}).values()]
     return tuple(
@@ -56,7 +57,7 @@ def view_rows(table: str, schemas: Mapping[str, Schema]) -> tuple[tuple[Literal,
 
 
 def shown_columns(schema: Schema) -> list[str]:
-    """Return the columns that `*` stands for, in its order."""
+    """Return the columns of `*`, in its order."""
     return sorted(name for name in schema.column_names if not name.startswith("$"))
 
 

@@ -1,4 +1,4 @@
-"""The condition that a column has one of the keys that another table was found to have."""
+"""The condition that a column has one of the keys read from another table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from gamay.functions.expression import Call, Column, Expression, Literal, Litera
 from gamay.functions.scalar.table.joined import encoded_flags, encoded_keys, flags_of, found_in
 from gamay.model.types import DataType
 
-# of which IN has a constant each; more are one constant
+# maximum number of keys written as constants of IN; more become one binary constant
 _LISTED = 64
-# of the whole numbers of a span, how many may be keys so that asking for them leaves out more than asking for the span
+# share of keys in an integer range above which the range alone is tested
 _DENSE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Keys of a type. number: how many there are.
+    """A set of keys of one type. number: how many.
 
-    listed: all of them, where they are few. bounds: the least and the greatest. constant: all of them, where they are many.
-    fills: whether nearly all whole numbers between the bounds are keys.
+    listed: all keys, if they are few. bounds: the smallest and the greatest. constant: all keys, if they are many. fills:
+    whether nearly all integers between the bounds are keys.
     """
 
     data_type: DataType
@@ -35,7 +35,7 @@ class KeySet:
 
     @classmethod
     def of(cls, keys: pa.Array, data_type: DataType) -> "KeySet":
-        """Return the keys of an array, which are not null and may repeat."""
+        """Return the set of the keys in an array without nulls, which may contain duplicates."""
         found = flags_of(keys) if len(keys) else None
         if found is not None:
             first, flags = found
@@ -51,13 +51,13 @@ class KeySet:
         return cls(data_type, len(keys), (), (ends["min"], ends["max"]), encoded_keys(keys))
 
     def holds(self, column: Column) -> Expression:
-        """Return the condition that a column has one of the keys; by their span segments are pruned."""
+        """Return the condition that a column has one of the keys; its range prunes segments."""
         if self.bounds is None:
             return Call("in", (column, *self._literals(self.listed))) if self.listed else Literal(False, DataType.BOOLEAN)
         return Call("and", (self._between(column, self.bounds), found_in(self.constant, column)))
 
     def may_hold(self, column: Column) -> Expression:
-        """Return the same, or what is easier to tell and holds for few others."""
+        """Return that condition, or a cheaper one that holds for few other values."""
         return self._between(column, self.bounds) if self.fills and self.bounds is not None else self.holds(column)
 
     def _between(self, column: Column, bounds: tuple[Any, Any]) -> Expression:

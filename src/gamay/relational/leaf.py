@@ -1,4 +1,4 @@
-"""What is asked of the engine for single tables: the query of a scan, and its answer as Arrow columns."""
+"""Interface to the single-table engine: the query of a scan, and its answer as Arrow columns."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,11 +33,11 @@ ARROW_TYPES = {
     DataType.BYTES: pa.binary(),
     DataType.UUID: pa.binary(),
 }
-"""The types of columns above the leaves; BIG_DECIMAL is a decimal of the scale that is needed."""
+"""Arrow types of columns above the leaves; BIG_DECIMAL is a decimal of the required scale."""
 
 
 def query_of(scan: Scan) -> Query:
-    """Return the query of one table that gives the rows of a scan."""
+    """Return the single-table query for the rows of a scan."""
     names = scan.column_names
     items = tuple(SelectItem(names[each.column], each.id) for each in scan.fields)
     return Query(
@@ -58,9 +58,9 @@ def with_leaf_queries(node: Node, change: Callable[[Query], Query]) -> Node:
 
 
 def shaped(query: Query, weight: int) -> Query:
-    """Return a query with its shape: all of it, but for the literals of WHERE. weight: of the shape, in caches.
+    """Return a query with its shape: everything but the literals of WHERE. weight: of the shape, in caches.
 
-    FILTER clauses narrow WHERE, and what they compute of constants is found out when they are bound: they have none.
+    Queries with FILTER clauses have no shape: those narrow WHERE, and their constants are evaluated at binding.
     """
     if any(isinstance(item.expression, Call) and item.expression.name == FILTERED for item in query.select):
         return query
@@ -72,20 +72,20 @@ def shaped(query: Query, weight: int) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """Template of leaf queries; of which, the rest of the shape says."""
+    """Template of leaf queries; the rest of the shape identifies them."""
 
     weight: int
 
 
 def _form(expression: Expression) -> Hashable:
-    """Return what an expression has in common with those that differ in literals alone."""
+    """Return the form of an expression: everything but its literals."""
     if isinstance(expression, Call):
         return expression.name, *map(_form, expression.args)
     return None if isinstance(expression, Literal) else expression
 
 
 def condition_of(conditions: Sequence[Expression], names: Mapping[Expression, Expression]) -> Expression | None:
-    """Return the condition of WHERE that says that all of some hold, over the names of a table."""
+    """Return the conjunction of conditions for WHERE, over the names of a table; None without conditions."""
     written = [replaced(each, dict(names)) for each in conditions]
     if not written:
         return None
@@ -93,9 +93,9 @@ def condition_of(conditions: Sequence[Expression], names: Mapping[Expression, Ex
 
 
 def to_arrow(table: ResultTable, fields: Sequence[Field]) -> pa.Table:
-    """Return an answer as columns called by the ids of fields, of the types of these.
+    """Return an answer as an Arrow table with the ids and types of fields.
 
-    TIMESTAMP travels as milliseconds, as it is stored; BIG_DECIMAL as decimals of the scale that is needed.
+    TIMESTAMPs are milliseconds, as stored; BIG_DECIMALs are decimals of the required scale.
     """
     arrays = [array_of_vector(column, each.type[0]) for column, each in zip(table.columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, names=[each.id for each in fields])
@@ -103,7 +103,7 @@ def to_arrow(table: ResultTable, fields: Sequence[Field]) -> pa.Table:
 
 def array_of_vector(column: Vector, to: DataType) -> pa.Array:
     """Return values as an Arrow array, nulls and lists included."""
-    is_null = column.type is not to and column.nulls is not None and bool(column.nulls.all())  # a NULL, of whichever type
+    is_null = column.type is not to and column.nulls is not None and bool(column.nulls.all())  # a NULL, of any type
     if is_null or DataType.UNKNOWN in (column.type, to):
         return pa.nulls(len(column), ARROW_TYPES.get(to, pa.int32()))
     vector = to_vector(convert(column, to), len(column)) if column.type is not to else column
@@ -127,7 +127,7 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
 
 
 def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
-    """Return BIG_DECIMALs as decimals of one scale, and the -Infinity of no rows as null. Raises QueryError 200."""
+    """Convert BIG_DECIMALs to decimals of one scale, and the -Infinity of no rows to null. Raises QueryError 200."""
     try:
         found = pa.array([None if each is None or not each.is_finite() else each for each in values])
     except pa.ArrowInvalid:  # beyond 76 digits
@@ -139,7 +139,7 @@ def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
 
 
 def vector_of(array: pa.Array, data_type: DataType, multi_value: bool) -> Vector:
-    """Return an Arrow array as values of a type; the reverse of `array_of_vector`."""
+    """Convert an Arrow array to a vector; the inverse of `array_of_vector`."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         if isinstance(array, pa.ChunkedArray):  # of no rows
@@ -165,7 +165,7 @@ def vector_of(array: pa.Array, data_type: DataType, multi_value: bool) -> Vector
 
 
 def _stripped(number: Decimal) -> Decimal:
-    """Return a number without the zeros that the common scale of a column put behind its fraction."""
+    """Strip the trailing zeros that the common scale of a column added."""
     text = f"{number:f}"  # normalize() would round to the 28 digits of the context
     return Decimal(text.rstrip("0").rstrip(".")) if "." in text else number
 

@@ -1,4 +1,4 @@
-"""Which column a name means: the relations of FROM, those of the queries around, and common table expressions."""
+"""Name resolution: the relations of FROM, those of outer queries, and common table expressions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Rows that are handed over with a query. table: with a column for each of `columns`, as `to_arrow` makes them."""
+    """A data frame passed with a query. table: with a column for each of `columns`, in the form of `to_arrow`."""
 
     columns: Mapping[str, ValueType]
     table: pa.Table
 
 
 class Catalog(Protocol):
-    """What the planner asks about tables."""
+    """The planner's interface to tables."""
 
     def columns(self, table: str) -> Mapping[str, ValueType]:
         """Return the columns of a table in the order of `*`, virtual ones (`$docId`, …) last.
@@ -42,7 +42,7 @@ class Catalog(Protocol):
         ...
 
     def frame(self, name: str) -> Frame | None:
-        """Return rows that were handed over with the query under a name; None where it is that of a table."""
+        """Return the frame passed with the query under a name, or None."""
         ...
 
     def schemas(self) -> Mapping[str, Schema]:
@@ -50,37 +50,36 @@ class Catalog(Protocol):
         ...
 
     def map_values(self, table: str) -> Mapping[str, DataType]:
-        """Return the columns that are maps, and the types of their values; the table is one that `columns` knew."""
+        """Return the MAP columns and the types of their values; the table is one that `columns` returned."""
         ...
 
     def size(self, table: str) -> int:
-        """Return about how many rows a table has; as for `map_values`."""
+        """Return the approximate number of rows of a table; the table as in `map_values`."""
         ...
 
     def answer(self, call: Call) -> Expression:
-        """Return what stands for a call of `gamay.sql.answers.ASKED`; raises QueryError."""
+        """Return the value of a call of `gamay.sql.answers.ASKED`; raises QueryError."""
         ...
 
 
 def columns_of(schema: Schema) -> dict[str, ValueType]:
-    """Return the columns of a table of a schema, as `Catalog.columns` does."""
+    """Return the columns of a schema's table, in the form of `Catalog.columns`."""
     fields = [schema.field(name) for name in shown_columns(schema)]
     return {each.name: (each.data_type, not each.single_value) for each in fields} | dict(VIRTUAL_COLUMNS)
 
 
 def map_values_of(schema: Schema) -> dict[str, DataType]:
-    """Return the columns of a table of a schema that are maps, and the types of their values."""
+    """Return the MAP columns of a schema's table, and the types of their values."""
     fields = [schema.field(name) for name in schema.column_names]
     return {each.name: each.child_fields["value"].data_type for each in fields if each.data_type is DataType.MAP}
 
 
 @dataclass(slots=True)
 class Context:
-    """What all parts of one query share while it is bound; ids are given out here.
+    """State shared by all parts of a query during binding; allocates ids.
 
-    map_values: the types of the values of columns that are maps, by id. names: of columns, or what they are computed by,
-    as errors have them. of_tables: the ids of columns of tables. scores: what tables compute, by the calls of textScore
-    over such columns.
+    map_values: value types of MAP columns, by id. names: of columns, or the expressions they are computed from, for errors.
+    of_tables: the ids of table columns. scores: columns computed by tables, by the calls of textScore over such columns.
     """
 
     text: str
@@ -108,23 +107,23 @@ class Context:
         return next(self._numbers)
 
     def error(self, node: exp.Expr, message: str) -> QueryError:
-        """Return the error of a query that can be read and means nothing, with the place."""
+        """Return the error for a query that parses but is invalid, with its position."""
         return syntax_error(self.text, position_of(node), message, ErrorCode.QUERY_VALIDATION)
 
     def text_of(self, expression: Expression) -> str:
-        """Return an expression as text, with the names of columns in place of their ids."""
+        """Return the text of an expression, with column names in place of ids."""
         return to_text(self.named(expression))
 
     def named(self, expression: Expression) -> Expression:
-        """Return an expression with the names of columns in place of their ids."""
+        """Return an expression with column names in place of ids."""
         return replaced(expression, {Column(made): self.names[made] for made in ids_in(expression) if made in self.names})
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One entry of FROM: the names by which it may be called, in lower case, and its columns.
+    """One entry of FROM: its possible names, in lower case, and its columns.
 
-    num_shown: how many of the columns `*` stands for; virtual ones come after them.
+    num_shown: number of columns that `*` covers; virtual ones follow them.
     """
 
     names: frozenset[str]
@@ -137,7 +136,7 @@ class Relation:
             self._by_name.setdefault(each.name.lower(), []).append(each)
 
     def find(self, name: str) -> list[Field]:
-        """Return the columns of a name; one that is spelled exactly so hides others."""
+        """Return the columns with a name, ignoring case unless one matches exactly."""
         found = self._by_name.get(name.lower(), [])
         return [each for each in found if each.name == name] or found
 
@@ -148,10 +147,10 @@ class Relation:
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one SELECT.
+    """The names visible in one SELECT.
 
-    merged: columns that USING and NATURAL made one, by name in lower case; hidden: ids that are named only with their
-    relation since. outer: the query around. ctes: by name in lower case, with those of the queries around.
+    merged: columns merged by USING and NATURAL, by name in lower case; hidden: their original ids, which only qualified
+    names can refer to. outer: scope of the outer query. ctes: by name in lower case.
     """
 
     relations: list[Relation] = field(default_factory=list)
@@ -161,7 +160,7 @@ class Scope:
     ctes: dict[str, "CteDefinition"] = field(default_factory=dict)
 
     def find(self, parts: Sequence[str]) -> Field | None:
-        """Return the column of a name, `x` or `t.x`, here or in a query around; raises QueryError when it is ambiguous."""
+        """Resolve a name, `x` or `t.x`, here or in an outer query; raises QueryError if it is ambiguous."""
         name, qualifier = parts[-1], ".".join(parts[:-1]).lower()
         if not qualifier and (merged := self.merged.get(name.lower())) is not None:
             return merged
@@ -180,11 +179,11 @@ class Scope:
         return None if self.outer is None else self.outer.find(parts)
 
     def relation(self, qualifier: str) -> Relation | None:
-        """Return the relation of a name, here only."""
+        """Return the relation with a name, in this scope only."""
         return next((each for each in self.relations if qualifier.lower() in each.names), None)
 
     def star(self) -> list[Field]:
-        """Return what `*` stands for: merged columns, then those of each relation."""
+        """Return the columns of `*`: merged columns, then those of each relation."""
         shown = [each for relation in self.relations for each in relation.shown if each.id not in self.hidden]
         return [*self.merged.values(), *shown]
 
@@ -193,7 +192,7 @@ class Scope:
         return found if found is not None or self.outer is None else self.outer.cte(name)
 
     def unknown(self, parts: Sequence[str]) -> QueryError:
-        """Return the error for a name that no column has."""
+        """Return the error for an unknown column name."""
         written = ".".join(parts)
         names = list(dict.fromkeys(each.name for each in self.star()))
         hint = (
@@ -214,7 +213,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class CteDefinition:
-    """A common table expression as its users see it. name: unique in the query."""
+    """A common table expression as seen by its users. name: unique in the query."""
 
     name: str
     fields: tuple[Field, ...]

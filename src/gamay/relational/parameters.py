@@ -1,11 +1,12 @@
-"""The constants of a statement as parameters of its plan, which then serves statements that differ in constants alone.
+"""Turns the constants of a statement into parameters of its plan, which then serves statements that differ in constants
+only.
 
-A parameter is a constant like any other to all that plan, and notes when its value is looked at: a plan is one for the
-values that were looked at, and for any others. Equal constants are one parameter, so statements also have in common which
-of their constants are equal. What is computed of parameters is a parameter again, and computed anew for other values.
+To the planner a parameter is a constant like any other, but it records when its value is read: a plan is valid for the
+values that were read, and for any others. Equal constants are one parameter, so statements that share a plan also agree in
+which of their constants are equal. A value computed from parameters is a parameter again, recomputed for other values.
 
-Not noted is that a constant was not found by its hash among those that rules bring along. Where the next value would be,
-the plan computes an expression twice that it could have computed once.
+Lookups by hash among constants that rules add are not recorded. With a value that would be found, the plan only computes an
+expression twice that it could have computed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +22,8 @@ _VALUE: Any = Literal.__dict__["value"]
 class Parameters:
     """The constants of one statement.
 
-    values: the different ones. pattern: the number of each constant among them. looked_at: the numbers of those whose value
-    planning depends on; that of a list of constants always does.
+    values: the distinct ones. pattern: the index of each constant among them. looked_at: the indexes of those whose value
+    the plan depends on, which always include lists of constants.
     """
 
     def __init__(self, constants: Sequence[Literal]) -> None:
@@ -42,9 +43,9 @@ class Parameters:
 
 
 class Parameter(Literal):
-    """A constant of a statement, or what is computed of such.
+    """A constant of a statement, or a value computed from such.
 
-    numbers: of the constants that it depends on. again: computes it of `arguments`; None for a constant itself.
+    numbers: indexes of the constants that it depends on. again: recomputes it from `arguments`; None for a constant itself.
     """
 
     __slots__ = ("again", "arguments", "numbers", "of")
@@ -76,7 +77,7 @@ class Parameter(Literal):
         return self.type is DataType.UNKNOWN
 
     def plain(self) -> Literal:
-        """Return the constant as it is now, without noting that."""
+        """Return the current constant, without recording the access."""
         return Literal(_VALUE.__get__(self), self.type)
 
     def __eq__(self, other: object) -> bool:
@@ -88,7 +89,8 @@ class Parameter(Literal):
             return False
         if isinstance(other, Parameter):
             if other.of is self.of and self.again is other.again is None:
-                return self.numbers == other.numbers  # statements have in common which of their constants are equal
+                # statements that share a plan agree in which of their constants are equal
+                return self.numbers == other.numbers
             other.of.looked_at |= other.numbers
             other = other.plain()
         self.of.looked_at |= self.numbers
@@ -99,7 +101,7 @@ class Parameter(Literal):
 
 
 def computed(compute: Callable[..., Expression], *args: Literal) -> Expression:
-    """Return what is computed of constants; a parameter where they are, or some are. compute: looks at nothing else."""
+    """Compute an expression from constants; a parameter if any of them is. compute: must depend on nothing else."""
     parameters = [arg for arg in args if isinstance(arg, Parameter)]
     if not parameters:
         return compute(*args)

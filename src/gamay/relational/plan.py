@@ -1,8 +1,8 @@
 """The logical plan of a query: relational operators over columns that have an id each.
 
-An id means one thing in a plan, so an expression means the same wherever it is moved, and a correlated subquery names
-columns of the query around it as its own. Expressions are those of `gamay.functions.expression`, with columns by id; a
-subquery stands in one as the column of its id (`Plan.subqueries`), or compared as a call of `SUBQUERY`.
+An id has one meaning in a plan, so an expression has the same meaning wherever it is moved, and a correlated subquery refers
+to columns of the outer query like to its own. Expressions are those of `gamay.functions.expression`, with columns by id; a
+subquery appears in one as the column of its id (`Plan.subqueries`), or in a comparison as a call of `SUBQUERY`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from gamay.query.bind.searches import VECTOR_SEARCHES
 from gamay.sql.query import Query
 
 SUBQUERY = "compared(subquery)"
-"""The function that `x IN (SELECT …)` is: of the column of the subquery's id, and of what is compared with its columns."""
+"""The function for `x IN (SELECT …)`: of the column of the subquery's id, and of the values compared with its columns."""
 _OF_NEAREST = VECTOR_SEARCHES[:2]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column of an operator's output. name: what the user calls it."""
+    """A column of an operator's output. name: as shown to the user."""
 
     id: str
     name: str
@@ -46,10 +46,10 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of a table that all of `where` hold for; a field's name is that of the column in the table.
+    """The rows of a table that meet all of `where`; a field's name is that of the column in the table.
 
-    filtered: columns that only the conditions and the order read. order_by, limit, offset: as in `Sort`. computed: ids of
-    fields, each with what the table computes of its columns where it is read.
+    filtered: columns read only by the conditions and the order. order_by, limit, offset: as in `Sort`. computed: (id of a
+    field, expression that the table evaluates for it).
     """
 
     table: str
@@ -63,25 +63,26 @@ class Scan:
 
     @property
     def column_names(self) -> dict[Expression, Expression]:
-        """What each of its columns is called in the table."""
+        """Mapping of its columns to their expressions in the table."""
         computed = dict(self.computed)
         return {each.column: computed.get(each.id, Column(each.name)) for each in (*self.fields, *self.filtered)}
 
     @property
     def may_lose_rows(self) -> bool:
-        """Whether a further condition only leaves out rows; not where so many rows, or the nearest ones, are taken."""
+        """Whether a further condition only removes rows; not with a limit or a nearest-neighbour search."""
         return self.limit is None and not seek_nearest(self.where)
 
 
 def seek_nearest(conditions: Iterable[Expression]) -> bool:
-    """Whether conditions search the nearest of the rows for which the others hold, so that a further one is not of them."""
+    """Whether conditions search for nearest neighbours among the rows that meet the others, so that adding one changes
+    the result."""
     parts = (part for condition in conditions for part in walk(condition))
     return any(isinstance(part, Call) and part.name in _OF_NEAREST for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The answer of a query of one table, column by column; its options and its shape are those of whoever asks it."""
+    """The answer of a single-table query, column by column; options and shape are set on execution."""
 
     query: Query
     fields: tuple[Field, ...]
@@ -89,7 +90,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows that whoever asks has handed over, column by column. name: as the query calls them."""
+    """Rows passed with the query, column by column. name: as used in the query."""
 
     name: str
     fields: tuple[Field, ...]
@@ -106,7 +107,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class CteRef:
-    """The rows of a common table expression; its columns have ids of their own here, in the order of the definition."""
+    """The rows of a common table expression; its columns have separate ids here, in the order of the definition."""
 
     name: str
     fields: tuple[Field, ...]
@@ -114,7 +115,7 @@ class CteRef:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The rows for which all conditions hold."""
+    """The rows that meet all conditions."""
 
     child: "Node"
     conditions: tuple[Expression, ...]
@@ -126,7 +127,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """One column for each expression."""
+    """Computes one column per expression."""
 
     child: "Node"
     fields: tuple[Field, ...]
@@ -135,10 +136,10 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Groups: the fields are the keys, then the aggregates, then what GROUPING calls ask.
+    """Groups: the fields are the keys, then the aggregates, then the results of GROUPING calls.
 
-    sets: of GROUPING SETS, as positions in `keys`; empty in a plain GROUP BY. groupings: for each GROUPING call positions
-    in `keys`.
+    sets: of GROUPING SETS, as positions in `keys`; empty for a plain GROUP BY. groupings: positions in `keys`, for each
+    GROUPING call.
     """
 
     child: "Node"
@@ -151,10 +152,9 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A small table, or several that are joined, whose rows have a key each, which is equal to a column of a big table.
+    """A dimension table, or a join of several, with one key per row, which is equal to a column of the fact table.
 
-    attributes: fields of the root that are read. kind: INNER, LEFT, or SEMI, where only the keys matter, which need not be
-    unique.
+    attributes: fields of the root that are read. kind: INNER, LEFT, or SEMI, where only the keys matter, which may repeat.
     """
 
     root: "Node"
@@ -164,21 +164,21 @@ class Lookup:
     attributes: tuple[Field, ...] = ()
 
     def value(self, attribute: Field) -> Call:
-        """Return what stands for an attribute in the query of the big table, with its id in the place of its values."""
+        """Return the placeholder of an attribute in the fact table's query, with its id instead of its values."""
         return value_of(attribute.id.encode(), attribute.type[0], self.column, or_null=self.kind == "LEFT")
 
     @property
     def found(self) -> Call | None:
-        """What stands for the condition that there is a row of the key, likewise; None where there need not be one."""
+        """Placeholder of the condition that the key has a row, likewise; None for LEFT, which has no such condition."""
         return None if self.kind == "LEFT" else found_in(self.key.id.encode(), self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class StarGroups:
-    """An aggregation of a big table joined with small ones: `whole`, as it was.
+    """An aggregation of a fact table joined with dimension tables: `whole` is the original.
 
-    groups: what has the same rows and asks the big table alone. Constants that stand for what the lookups find are the ids
-    of their fields there: see `gamay.functions.scalar.table.joined`.
+    groups: an equivalent plan that queries the fact table alone. Its constants for the lookups are placeholders, the ids of
+    their fields: see `gamay.functions.scalar.table.joined`.
     """
 
     whole: Aggregate
@@ -193,7 +193,7 @@ class StarGroups:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rows around a row that a window function sees.
+    """The rows around the current one that a window function sees.
 
     unit: ROWS, RANGE or GROUPS. start, end: `UNBOUNDED PRECEDING`, `CURRENT ROW`, …, or None with an offset: then a side
     and an expression. exclude: `CURRENT ROW`, `GROUP`, `TIES`, or empty.
@@ -206,13 +206,13 @@ class Frame:
 
     @property
     def adds_to_key(self) -> bool:
-        """Whether offsets are added to the value of the one key of the order, rather than count rows."""
+        """Whether offsets are added to the value of the only sort key, rather than counting rows."""
         return self.unit == "RANGE" and (self.start.offset is not None or self.end.offset is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FrameBound:
-    """Where a frame begins or ends. side: PRECEDING, FOLLOWING or CURRENT ROW; offset: None is UNBOUNDED."""
+    """A bound of a frame. side: PRECEDING, FOLLOWING or CURRENT ROW; offset: None for UNBOUNDED."""
 
     side: str
     offset: Expression | None = None
@@ -220,7 +220,7 @@ class FrameBound:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A window function. call: perhaps with a FILTER clause. ignores_nulls: IGNORE NULLS."""
+    """A window function. call: may have a FILTER clause. ignores_nulls: IGNORE NULLS."""
 
     call: Call
     partition_by: tuple[Expression, ...]
@@ -231,7 +231,7 @@ class WindowCall:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The child's rows with a column more for each window function: `added`."""
+    """The child's rows with an additional column per window function: `added`."""
 
     child: "Node"
     added: tuple[Field, ...]
@@ -273,7 +273,7 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Each row once; with `on` the first row, by the order, of each combination of those values."""
+    """Distinct rows; with `on`, the first row, by the order, of each combination of those values."""
 
     child: "Node"
     on: tuple[Expression, ...] = ()
@@ -286,7 +286,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """The child's rows in order, `limit` of them (None is all) after the first `offset`."""
+    """The child's rows in order: `limit` of them (None for all) after the first `offset`."""
 
     child: "Node"
     keys: tuple[SortKey, ...]
@@ -300,9 +300,9 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Unnest:
-    """A row of the child for each element of the arrays, side by side; `added` are the elements, then the ordinality.
+    """A row per element of the arrays, which are unnested side by side; `added` are the elements, then the ordinality.
 
-    keeps_nulls: a null array has one element, null, as keys of groups have; else its row goes away.
+    keeps_nulls: a null array has one element, null, as group keys do; otherwise its row is dropped.
     """
 
     child: "Node"
@@ -339,8 +339,8 @@ Node: TypeAlias = (
 class Subquery:
     """A subquery in an expression.
 
-    kind: SCALAR; EXISTS; IN, ANY or ALL, which compare values with the fields of the plan, the latter two by `operator`.
-    It may name columns of the query around it.
+    kind: SCALAR; EXISTS; IN, ANY or ALL, which compare values with the fields of the plan, the latter two by `operator`. It
+    may refer to columns of the outer query.
     """
 
     kind: str
@@ -350,7 +350,7 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """A common table expression; a recursive one names itself."""
+    """A common table expression; a recursive one refers to itself."""
 
     name: str
     plan: Node
@@ -359,7 +359,7 @@ class Cte:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole query. subqueries: by id. ctes: each after those that it names. types: of every id."""
+    """A whole query. subqueries: by id. ctes: in order of dependency. types: of every id."""
 
     root: Node
     subqueries: Mapping[str, Subquery] = field(default_factory=dict)
@@ -368,7 +368,7 @@ class Plan:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the operators whose rows one takes."""
+    """Return the operators whose rows an operator reads."""
     if isinstance(node, Join | SetOperation):
         return node.left, node.right
     if isinstance(node, Scan | Leaf | Rows | Values | CteRef):
@@ -379,7 +379,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Return an operator with each of its children changed; the same one where they stay as they are."""
+    """Return an operator with each of its children changed; the same object if none changes."""
     match node:
         case Join() | SetOperation():
             left, right = change(node.left), change(node.right)
@@ -392,7 +392,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def with_plans(plan: Plan, change: Callable[[Node], Node]) -> Plan:
-    """Return a plan with its root, and those of its subqueries and common table expressions, changed."""
+    """Return a plan with its root, subqueries and common table expressions changed."""
     if not plan.subqueries and not plan.ctes:
         return Plan(change(plan.root), types=plan.types)
     return replace(
@@ -404,7 +404,7 @@ def with_plans(plan: Plan, change: Callable[[Node], Node]) -> Plan:
 
 
 def with_root(plan: Plan, root: Node) -> Plan:
-    """Return a plan of another root, with those subqueries and common table expressions that it needs."""
+    """Return a plan with another root, and the subqueries and common table expressions that it uses."""
     if not plan.subqueries and not plan.ctes:
         return Plan(root, types=plan.types)
     subqueries: dict[str, Subquery] = {}
@@ -424,12 +424,12 @@ def with_root(plan: Plan, root: Node) -> Plan:
 
 
 def roots_of(plan: Plan) -> list[Node]:
-    """Return the roots of the query, of its subqueries and of its common table expressions."""
+    """Return the roots of the query, its subqueries and its common table expressions."""
     return [plan.root, *(each.plan for each in plan.subqueries.values()), *(each.plan for each in plan.ctes)]
 
 
 def expressions(node: Node) -> Iterator[Expression]:
-    """Yield the expressions of an operator itself."""
+    """Yield the expressions of an operator, without its children's."""
     match node:
         case Scan(where=conditions, order_by=keys):
             yield from conditions
@@ -464,5 +464,5 @@ def nodes_of(node: Node) -> Iterator[Node]:
 
 
 def ids_in(expression: Expression) -> set[str]:
-    """Return the ids of the columns (and subqueries) that an expression names."""
+    """Return the ids of the columns and subqueries that an expression refers to."""
     return set(column_names(expression))

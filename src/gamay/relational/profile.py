@@ -1,4 +1,4 @@
-"""What the leaves of a query and the operators above them took: for EXPLAIN ANALYZE, and for `stageStats` of responses."""
+"""Profile of a relational query, leaves and operators: for EXPLAIN ANALYZE, and for `stageStats` of responses."""
 
 import itertools
 import re
@@ -54,9 +54,9 @@ _SHOWN = ("Join Type", "Conditions", "Groups", "Aggregates", "Order By", "Expres
 
 @dataclass(frozen=True, slots=True)
 class LeafRun:
-    """A leaf that was read. text: as EXPLAIN shows it. ids: of its columns. groups: of rows.
+    """A leaf that was read. text: as in EXPLAIN. ids: of its columns. groups: whether its rows are groups.
 
-    stats: None for rows that came with the query, or were read for another leaf.
+    stats: None for rows passed with the query, or read for another leaf.
     """
 
     text: str
@@ -70,7 +70,7 @@ class LeafRun:
 
 @dataclass(frozen=True, slots=True)
 class EngineRun:
-    """What DuckDB did. operators: its profile; names: of the columns in it, by id, where they are to be shown."""
+    """A run of DuckDB. operators: its profile; names: of the columns in it by id, if they are to be shown."""
 
     num_rows: int
     took_ms: float
@@ -80,7 +80,7 @@ class EngineRun:
 
 @dataclass(slots=True)
 class Profile:
-    """Collector of what a query took. analyzes: whether operators above the leaves are shown as well."""
+    """Collector of a query's profile. analyzes: whether operators above the leaves are shown as well."""
 
     analyzes: bool = False
     leaves: list[LeafRun] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Profile:
 
 
 def analyzed(profile: Profile, num_rows: int) -> str:
-    """Return a profile as text: what was done above the leaves, outermost first, then the leaves in the order they came."""
+    """Format a profile as text: the runs above the leaves, outermost first, then the leaves in order of execution."""
     took_ms = sum(leaf.took_ms for leaf in profile.leaves) + sum(run.took_ms for run in profile.runs)
     lines = [f"Execution Plan (rows=[{num_rows}], time=[{took_ms:.1f} ms])"]
     for run in reversed(profile.runs):
@@ -102,7 +102,7 @@ def analyzed(profile: Profile, num_rows: int) -> str:
 
 
 def stage_stats(profile: Profile, num_rows: int) -> dict[str, Any]:
-    """Return a profile as `stageStats`, the tree that Pinot has: the broker, what was done above the leaves, and each leaf.
+    """Return a profile as `stageStats`, in the tree form of Pinot: the broker, the operators above the leaves, and the leaves.
 
     Times are those of processors. What is 0 is left out, but for the rows that an operator gave.
     """
@@ -200,9 +200,9 @@ def _with(below: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def peak_rows(profile: Profile) -> dict[str, int]:
-    """Return the largest numbers of rows of each kind of operator, by the names that responses have for them.
+    """Return the maximum number of rows of each kind of operator, by the names used in responses.
 
-    maxRowsInJoin: that a join gave, or had on its right side. maxRowsInWindow: that window functions saw.
+    maxRowsInJoin: of a join's output or right side. maxRowsInWindow: of a window function's input.
     """
     peak = {"numGroups": 0, "maxRowsInJoin": 0, "maxRowsInWindow": 0, "maxRowsInOperator": 0}
 

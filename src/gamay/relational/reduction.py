@@ -1,12 +1,12 @@
-"""Which rows of a table no join can need, once another one has been read: semi-join reduction.
+"""Semi-join reduction: excluding rows of a table that no join needs, once another table was read.
 
-Where rows of one table are kept only if they have a partner in another, the keys of the smaller become a condition of the
-larger: `l_partkey IN (…)`. That is found from the plan (`edges_of`), as pairs of columns of scans; which table is read first
-is decided as it goes (`Reducer`), by how many rows each may give.
+If rows of one table are kept only with a partner in another, the keys of the smaller one become a condition on the larger:
+`l_partkey IN (…)`. Candidates are derived from the plan (`edges_of`), as pairs of columns of scans; the order of reading is
+decided during execution (`Reducer`), by estimated numbers of rows.
 
-A scan may lose rows on the way to a join only through operators that treat rows one by one: filters, projections, inner and
-semi joins, the kept side of an outer join, and groups by the very column. Where its values come from, any operator may stand
-between: what arrives at the join is at most what was read.
+Rows may be removed from a scan only if all operators up to the join treat rows one by one: filters, projections, inner and
+semi joins, the preserved side of an outer join, and groups by that very column. On the source side any operator may lie
+between: the values that reach the join are a subset of those read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,14 +38,14 @@ from gamay.relational.plan import (
     roots_of,
 )
 
-# of more rows it would take too long to find out which keys there are (benchmarks.tpch)
+# with more rows, collecting the distinct keys would take too long (benchmarks.tpch)
 ROWS_MAX = 1 << 20
-# of the rows of a table; the keys of more leave out too few rows of another
+# share of a table's rows; the keys of a larger share exclude too few rows of another
 KEPT_MAX = 0.5
-# of the rows that a leaf would give, about how many have one of the keys of another
+# estimated share of a leaf's rows that have one of the keys of another
 _KEYS_SHARE = 0.25
 INNER_JOINS = ("INNER", "CROSS")
-# that may lose a row of their left side before
+# joins before which a row of the left side may be removed
 _KEEPS_LEFT = (*INNER_JOINS, "SEMI", "ANTI", "LEFT")
 KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
@@ -53,14 +53,14 @@ _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Rows of a scan whose `target` is none of the values of `source` are not needed; both are ids of columns."""
+    """A row of a scan is not needed if its `target` is none of the values of `source`; both are column ids."""
 
     target: str
     source: str
 
 
 def edges_of(plan: Plan) -> list[Edge]:
-    """Return by which columns scans of a plan may be reduced."""
+    """Return the pairs of columns by which scans of a plan may be reduced."""
     finder = _Finder(plan)
     for root in roots_of(plan):
         finder.walk(root)
@@ -103,7 +103,7 @@ class _Finder:
                 self._add(right[1].get(other), left[0][one])
 
     def _condition(self, child: Node, condition: Expression) -> None:
-        """Note what IN and EXISTS tell, where they stand alone."""
+        """Add the edges of IN and EXISTS that are conditions on their own."""
         if isinstance(condition, Column) and condition.name in self._plan.subqueries:
             self._correlated(child, self._plan.subqueries[condition.name].plan, exists=True)
         if not (isinstance(condition, Call) and condition.name == SUBQUERY and isinstance(condition.args[0], Column)):
@@ -118,7 +118,7 @@ class _Finder:
                 self._add(found[1].get(made.id), outer[0][operand.name])
 
     def _correlated(self, child: Node, inner: Node, *, exists: bool) -> None:
-        """Note the equalities by which a subquery looks at the row around it. exists: that row needs one of its rows."""
+        """Add the equalities that correlate a subquery with outer rows. exists: outer rows need a row of the subquery."""
         outer = self._both(child)
         shown = inner
         while isinstance(shown, Project):
@@ -148,7 +148,8 @@ class _Finder:
             self.edges.append(Edge(target, source))
 
     def _both(self, node: Node) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Return for the columns of an operator which column of a leaf each is: for its values, and for losing rows."""
+        """Return two maps from an operator's columns to columns of leaves: those with its values, and those whose rows
+        may be removed."""
         match node:
             case Scan():
                 own = {each.id: each.id for each in node.fields}
@@ -184,7 +185,7 @@ class _Finder:
 
 
 def joined(node: Node) -> Iterator[Node]:
-    """Yield the operators of a tree of joins of which a row may be left out with all that is joined with it."""
+    """Yield the operators of a join tree from which a row may be removed with everything that joins it."""
     yield node
     if isinstance(node, Filter):
         yield from joined(node.child)
@@ -199,7 +200,7 @@ def _through(named: Mapping[str, str], below: Mapping[str, str]) -> dict[str, st
 
 
 def equal_columns(condition: Expression) -> tuple[str, str] | None:
-    """Return the columns that a condition says are equal; None for another one."""
+    """Return the columns that a condition equates; None for another condition."""
     if isinstance(condition, Call) and condition.name == "equals" and len(condition.args) == 2:
         one, other = condition.args
         if isinstance(one, Column) and isinstance(other, Column):
@@ -208,9 +209,9 @@ def equal_columns(condition: Expression) -> tuple[str, str] | None:
 
 
 class Reducer:
-    """Schedule of the leaves of a plan: which is read next, and what the ones read before save it.
+    """Schedule of the leaves of a plan: the order of reading, and the conditions from those read before.
 
-    edges: of the plan. rows_of: about how many rows an operator gives.
+    edges: of the plan. rows_of: estimates the rows of an operator.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class Reducer:
         self._rows_of = rows_of
 
     def next(self) -> tuple[int, Scan | Leaf | Rows] | None:
-        """Return the place and the leaf to read next: the smallest one of which some rows are left out, or of all."""
+        """Return the position and the leaf to read next: the smallest filtered one, else the smallest of all."""
         if not self._leaves:
             return None
         place = min(self._leaves, key=lambda each: (_is_whole(self._leaves[each]), self._sizes[each], each))
@@ -234,12 +235,12 @@ class Reducer:
         return [leaf for leaf in self._leaves.values() if isinstance(leaf, Scan)]
 
     def require(self, target: str, keys: KeySet) -> None:
-        """Have the table of a column that has not been read give no rows but those with one of some keys."""
+        """Restrict the unread table of a column to rows with one of some keys."""
         for place in self._reading(target):
             self._reduce(place, keys.holds(Column(target)), _KEYS_SHARE)
 
     def read(self, leaf: Scan | Leaf | Rows, rows: pa.Table, required: str | None = None) -> None:
-        """Note what a leaf gave; others that are read later may need fewer rows. required: a column of one that knows."""
+        """Record the rows of a leaf, and reduce unread ones. required: a column that was passed to `require`."""
         if not self._leaves or _is_whole(leaf) or rows.num_rows > ROWS_MAX:
             return
         kept = 1.0
@@ -270,14 +271,14 @@ class Reducer:
 
 
 def _is_whole(leaf: Scan | Leaf | Rows) -> bool:
-    """Whether a leaf gives all rows of a table, or groups of all, which seldom leave out others."""
+    """Whether a leaf reads all rows of a table, or groups of all, which seldom exclude others."""
     if isinstance(leaf, Leaf):
         return leaf.query.where is None and leaf.query.having is None
     return isinstance(leaf, Scan) and not leaf.where and leaf.limit is None
 
 
 def _reached(edges: Iterable[Edge]) -> dict[str, list[str]]:
-    """Return by source what its values reduce: the targets of its edges, and of theirs."""
+    """Return for each source the targets that it reduces, transitively."""
     direct: dict[str, list[str]] = {}
     for edge in edges:
         direct.setdefault(edge.source, []).append(edge.target)

@@ -1,7 +1,7 @@
-"""A plan as SQL for DuckDB: columns go by their ids, leaves are tables `leaf<n>`, subqueries stand where they are named.
+"""Renders a plan as SQL for DuckDB: columns are named by id, leaves are tables `leaf<n>`, subqueries are inlined.
 
-DuckDB orders joins, decorrelates subqueries and spills; what a function gives is decided here: a few are DuckDB's own
-(`gamay.relational.functions` says which give the same), all others are computed by Gamay.
+DuckDB orders joins, decorrelates subqueries and spills; the semantics of functions are Gamay's: a few are native
+(`gamay.relational.functions` has those with equal results), all others are evaluated by Gamay.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ from gamay.relational.plan import (
 from gamay.relational.typing import NULL, ORDERED, compared_type, converted, resolved
 
 _ASOF = {"lessthan": "<", "lessthanorequal": "<=", "greaterthan": ">", "greaterthanorequal": ">="}
-# which give no more rows than their left side has
+# joins with no more rows than their left side
 _UNBOUNDED = ("SEMI", "ANTI", "ASOF", "LEFT ASOF")
 _WINDOW_NAMES = {
     "rownumber": "row_number",
@@ -63,7 +63,7 @@ class Rendered:
 
 
 def render(plan: Plan, calls: Calls, bounds: Bounds) -> Rendered:
-    """Return a plan as SQL; what Gamay itself must compute, or watch, is added to `calls`."""
+    """Render a plan as SQL; functions that Gamay must evaluate, or limits to enforce, are added to `calls`."""
     renderer = _Renderer(plan, calls, bounds)
     return Rendered(renderer.statement(), renderer.leaves)
 
@@ -103,13 +103,13 @@ class _Renderer:
         return _NODES[type(node)](self, node)
 
     def _from(self, node: Node) -> str:
-        """Return what stands after FROM."""
+        """Return the operand of FROM."""
         if isinstance(node, Scan | Leaf | Rows):
             return self._leaf_name(node)
         return f"({self._node(node)})"
 
     def _bounded(self, kind: str, fields: Sequence[Field], source: str) -> str:
-        """Return a query of what stands after FROM, whose rows are watched where there is a bound."""
+        """Return a query of an operand of FROM, with the row limit enforced, if there is one."""
         columns = self._columns(fields)
         bound = self._bounds.get(kind)
         if bound is None:
@@ -164,7 +164,7 @@ class _Renderer:
 
     def _aggregate(self, node: Aggregate) -> str:
         num_keys = len(node.keys)
-        # a whole number alone would be a place in the SELECT list
+        # an integer alone would be a position in the SELECT list
         keys = [
             self._typed(key, made.type) if isinstance(key, Literal) else self.expression(key)
             for key, made in zip(node.keys, node.fields, strict=False)
@@ -249,7 +249,7 @@ class _Renderer:
         return self._number
 
     def _asof(self, node: Join, left: str, right: str) -> str:
-        """DuckDB finds the inequality of an ASOF join among its conditions; it must name the left side first."""
+        """Render an ASOF join; DuckDB finds its inequality among the conditions, which must name the left side first."""
         kind = "ASOF LEFT JOIN" if node.kind == "LEFT ASOF" else "ASOF JOIN"
         return f"SELECT * FROM {left} {kind} {right} ON {self._conditions(node.conditions)}"
 
@@ -352,7 +352,7 @@ class _Renderer:
         return f"({left} {COMPARED[subquery.operator]} {subquery.kind} ({body}))"
 
     def aggregate(self, call: Call, made: Field, over: str = "") -> str:
-        """Return an aggregate as SQL, with what comes behind it."""
+        """Render an aggregate as SQL, with its FILTER, ORDER BY and OVER clauses."""
         condition, order = "", ""
         result_type = made.type
         if call.name == FILTERED:

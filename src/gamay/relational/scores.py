@@ -1,4 +1,4 @@
-"""Scores of texts, which depend on all texts of a segment: each call of textScore is a column that the table computes."""
+"""Text scores, which depend on all texts of a segment: each call of textScore becomes a column that the table computes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,16 +14,16 @@ from gamay.relational.plan import Field, Node, Scan, with_children
 
 
 def score_column(context: Context, node: exp.Expr, call: Call) -> Column:
-    """Return the column that stands for a call of textScore; raises QueryError where no table can compute it."""
+    """Return the column for a call of textScore; raises QueryError if no table can compute it."""
     column = call.args[0] if call.args else None
     if not isinstance(column, Column):
-        score_of(call, (DataType.UNKNOWN, False))  # which says what is wrong
+        score_of(call, (DataType.UNKNOWN, False))  # raises the error
     assert isinstance(column, Column)
     shown = context.named(column)
     named = Call(call.name, (shown, *call.args[1:]))
     score_of(named, context.types[column.name])
     if column.name not in context.of_tables:
-        what = f"'{to_text(shown)}' is no column of a table here; compute the score where the table is read, in the subquery"
+        what = f"'{to_text(shown)}' is not a column of a table here; compute the score in the subquery that reads the table"
         raise context.error(node, f"Function '{NAME}': {what}")
     made = context.scores.get(call)
     if made is None:
@@ -32,7 +32,7 @@ def score_column(context: Context, node: exp.Expr, call: Call) -> Column:
 
 
 def with_scores(node: Node, scores: Mapping[Call, Field]) -> Node:
-    """Return an operator with those of some scores computed that are of the tables below it."""
+    """Return an operator whose scans compute the scores of their own columns."""
     if not scores:
         return node
     if not isinstance(node, Scan):

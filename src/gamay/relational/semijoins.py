@@ -1,7 +1,7 @@
-"""Tables that do nothing in a join but leave out rows of another: once their keys are a condition of that one, they go.
+"""Elimination of tables that only filter another: once their keys are a condition on the other one, the join is dropped.
 
-`FROM nation n JOIN region r ON n.region = r.id AND r.name = 'ASIA'` is `nation` with a condition on `region`, where nothing
-else reads a region, and no two have the same id. That is known once they have been read.
+`FROM nation n JOIN region r ON n.region = r.id AND r.name = 'ASIA'` becomes `nation` with a condition on `region`, if
+nothing else reads a region, and ids are unique, which is known once they have been read.
 """
 
 from collections.abc import Iterable, Set
@@ -28,10 +28,10 @@ from gamay.relational.reduction import INNER_JOINS, KEY_TYPES, equal_columns, jo
 
 @dataclass(frozen=True, slots=True)
 class SemiJoin:
-    """A table that is joined by one equality, which is all that a plan needs it for: of its `key` with a `target` column.
+    """A table that a plan needs only for one equality of a join: of its `key` with a `target` column.
 
-    without: the plan where it is not joined. That has the same rows if no two of the table have the same key, and each
-    row of the target's table has one of the keys.
+    without: the plan without this join. It has the same rows if the table's keys are unique, and each row of the target's
+    table has one of them.
     """
 
     key: str
@@ -40,7 +40,7 @@ class SemiJoin:
 
 
 def semi_join_of(plan: Plan, scan: Scan, waiting: Iterable[Scan]) -> SemiJoin | None:
-    """Return how a plan does without a table; None where it needs more of it. waiting: tables that may get conditions."""
+    """Return how a plan can do without a table; None if it cannot. waiting: tables that may get conditions."""
     own = {each.id for each in scan.fields}
     nodes = [node for root in roots_of(plan) for node in nodes_of(root)]
     found = _only_condition(nodes, own)
@@ -65,7 +65,7 @@ def semi_join_of(plan: Plan, scan: Scan, waiting: Iterable[Scan]) -> SemiJoin | 
 
 
 def _only_condition(nodes: Iterable[Node], own: Set[str]) -> tuple[Node, Expression] | None:
-    """Return the condition that alone reads some columns, and what it is of; None where there is more."""
+    """Return the only condition that reads some columns, with its operator; None if anything else reads them."""
     reading = [
         (node, expression)
         for node in nodes
@@ -90,7 +90,7 @@ def _is_of(node: Node, ids: Set[str]) -> bool:
 
 
 def _removed(node: Node, own: Set[str], condition: Expression) -> Node:
-    """Return a tree without the table of some columns where an inner join has it on one side, and without a condition."""
+    """Return a tree without a condition, and without the table of some columns if it is one side of an inner join."""
     if isinstance(node, Filter):
         rest = tuple(each for each in node.conditions if each != condition)
         child = _removed(node.child, own, condition)

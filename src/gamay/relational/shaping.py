@@ -1,4 +1,4 @@
-"""Small changes of a plan's columns: other names, other types."""
+"""Renames or converts the columns of a plan."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from gamay.relational.typing import converted
 
 
 def with_types(context: Context, node: Node, types: Sequence[ValueType]) -> Node:
-    """Return a plan whose columns have the types, in order."""
+    """Return a plan with its columns converted to types, in order."""
     if [each.type for each in node.fields] == list(types):
         return node
     fields = tuple(context.field(each.name, to) for each, to in zip(node.fields, types, strict=True))
@@ -18,7 +18,7 @@ def with_types(context: Context, node: Node, types: Sequence[ValueType]) -> Node
 
 
 def with_names(context: Context, node: Node, names: Sequence[str]) -> Node:
-    """Return a plan whose first columns are called otherwise."""
+    """Return a plan with its first columns renamed."""
     all_names = [*names, *(each.name for each in node.fields[len(names) :])]
     if [each.name for each in node.fields] == all_names:
         return node

@@ -1,4 +1,4 @@
-"""FROM: tables, subqueries, joins and unnested arrays become a plan and the names that they bring."""
+"""Binds FROM: tables, subqueries, joins and unnested arrays, to a plan and the names in scope."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _ASOF_OPERATORS = frozenset({"lessthan", "lessthanorequal", "greaterthan", "grea
 
 @dataclass(frozen=True, slots=True)
 class SourceBinder:
-    """Binder of one FROM clause; relations are added to `scope` as they come.
+    """Binder of one FROM clause; adds relations to `scope` in order.
 
     subselect: binds a query within a scope.
     """
@@ -30,7 +30,7 @@ class SourceBinder:
     subselect: Callable[[exp.Expr, Scope], Node]
 
     def bind(self, select: exp.Expr) -> Node:
-        """Return the plan of FROM with its joins; one row without columns where there is no FROM."""
+        """Bind FROM with its joins; without FROM, one row without columns."""
         clause = select.args.get("from_")
         if clause is None:
             return ONE_ROW
@@ -39,7 +39,7 @@ class SourceBinder:
             plan = self._join(plan, join)
         return plan
 
-    # -- what stands between commas and JOINs
+    # -- items of FROM
 
     def _factor(self, node: exp.Expr) -> Node:
         """Bind a table, a subquery, VALUES, UNNEST, or joins in parentheses."""
@@ -99,12 +99,12 @@ class SourceBinder:
         return self._called(self.subselect(inner, scope), set(), alias)
 
     def _called(self, plan: Node, names: set[str], alias: exp.Expr | None) -> Node:
-        """Add a relation to the scope, under its alias if it has one, whose columns may be named, too."""
+        """Add a relation to the scope, renamed by its alias and the alias's column names, if any."""
         if alias is not None:
             columns = [part.name for part in alias.args.get("columns") or ()]
             shown = [each for each in plan.fields if not each.name.startswith("$")]
             if len(columns) > len(shown):
-                raise self.context.error(alias, f"{len(columns)} columns are named, there are {len(shown)}")
+                raise self.context.error(alias, f"{len(columns)} columns are named, but there are {len(shown)}")
             plan = with_names(self.context, plan, columns) if columns else plan
             if alias.this is not None:
                 names = {alias.this.name}
@@ -117,7 +117,7 @@ class SourceBinder:
         return plan
 
     def _detached(self) -> Scope:
-        """Return the scope of a subquery in FROM, which sees the queries around but not its neighbours."""
+        """Return the scope of a subquery in FROM, which sees outer queries but not its siblings."""
         return Scope(outer=self.scope.outer, ctes=self.scope.ctes)
 
     def _lateral(self, node: exp.Expr) -> Node:
@@ -185,7 +185,7 @@ class SourceBinder:
         binder = self._expressions()
         condition = binder.expression(on)
         if binder.windows:
-            raise self.context.error(on, "a window function cannot stand in ON; QUALIFY filters by one")
+            raise self.context.error(on, "a window function is not allowed in ON; use QUALIFY to filter by one")
         return split_and(as_condition(condition, self.context.types))
 
     def _match(self, join: exp.Expr, left: Node, right: Node, equalities: Sequence[Expression]) -> Expression:
@@ -208,7 +208,7 @@ class SourceBinder:
                 and any(one <= mine and other <= theirs for mine, theirs in (sides, sides[::-1]))
             ):
                 return condition
-        raise self.context.error(node, "MATCH_CONDITION compares a column of each table by >=, >, <= or <")
+        raise self.context.error(node, "MATCH_CONDITION must compare a column of each table by >=, >, <= or <")
 
     def _shared_names(self, join: exp.Expr, method: str, seen: int) -> list[str] | None:
         using = join.args.get("using")
@@ -222,7 +222,7 @@ class SourceBinder:
         return [name for name in rights if name.lower() in lefts]
 
     def _using(self, kind: str, left: Node, right: Node, names: Sequence[str], seen: int, join: exp.Expr) -> Node:
-        """Join by columns of the same names, of which `*` shows one."""
+        """Join by columns with the same names, which `*` includes once."""
         before = Scope(self.scope.relations[:seen], dict(self.scope.merged), self.scope.hidden)
         after = Scope(self.scope.relations[seen:])
         conditions: list[Expression] = []
@@ -261,14 +261,14 @@ class SourceBinder:
 
 
 def split_and(condition: Expression) -> tuple[Expression, ...]:
-    """Return the conditions of which all must hold for one to hold."""
+    """Split a condition into its conjuncts."""
     if isinstance(condition, Call) and condition.name == "and":
         return tuple(part for arg in condition.args for part in split_and(arg))
     return (condition,)
 
 
 def _has_tail(node: exp.Expr) -> bool:
-    """Whether a query in parentheses has clauses behind them."""
+    """Whether a query in parentheses has clauses after them."""
     return any(node.args.get(key) for key in ("order", "limit", "offset", "with_"))
 
 

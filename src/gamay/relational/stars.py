@@ -1,4 +1,5 @@
-"""Small tables that were read become constants of the query of the big one; see `gamay.relational.rules.stars`."""
+"""Inlines dimension tables that were read as constants into the query of the fact table; see
+`gamay.relational.rules.stars`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,13 +17,13 @@ from gamay.relational.plan import Node, Plan, Project, StarGroups, with_children
 from gamay.sql.query import Query
 
 Run: TypeAlias = Callable[[Plan], pa.Table]
-"""Answers a plan; columns are called by the ids of its fields."""
+"""Runs a plan; columns are named by the ids of its fields."""
 
 _ROWS_MAX = 1 << 20
 
 
 def with_known_stars(plan: Plan, run: Run) -> Plan:
-    """Return a plan in which the small tables of stars have been read, and are part of the queries of the big ones."""
+    """Return a plan whose star joins are replaced by fact table queries, with the dimension tables read and inlined."""
 
     def apply(node: Node) -> Node:
         return _known(node, plan, run, apply) if isinstance(node, StarGroups) else with_children(node, apply)

@@ -1,7 +1,7 @@
-"""The types of expressions over several tables, and the conversions that SQL leaves out.
+"""Types of relational expressions, and implicit conversions.
 
-Other than in a query of one table, where arithmetic is DOUBLE, whole numbers stay whole: INT with INT is INT, with LONG
-it is LONG, a quotient is truncated, and what a type does not hold is an error.
+Unlike in a single-table query, where arithmetic is DOUBLE, integers stay integers: INT with INT is INT, with LONG it is
+LONG, a quotient is truncated, and overflow is an error.
 """
 
 import math
@@ -38,8 +38,8 @@ DOUBLE: ValueType = (DataType.DOUBLE, False)
 STRING: ValueType = (DataType.STRING, False)
 UNKNOWN: ValueType = (DataType.UNKNOWN, False)
 ORDERED = "ordered(within group)"
-"""The function that `agg(x) WITHIN GROUP (ORDER BY y DESC)` is: of the aggregate, then for each key the key, whether it
-descends and whether nulls come last, as literals. No query can name it."""
+"""The function for `agg(x) WITHIN GROUP (ORDER BY y DESC)`: of the aggregate, then for each key the expression, whether
+it is descending and whether nulls come last, as literals. Queries cannot name it."""
 
 _DISTINCT = frozenset({"isdistinctfrom", "isnotdistinctfrom"})
 COMPARISONS = _DISTINCT | {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"}
@@ -58,7 +58,7 @@ _KEEPS = frozenset({"abs", "ceil", "ceiling", "floor", "negate", "truncate"})
 _WIDTH = {DataType.INT: 0, DataType.LONG: 1, DataType.FLOAT: 2, DataType.DOUBLE: 3, DataType.BIG_DECIMAL: 4}
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _FLOAT_MAX = float(np.finfo(np.float32).max)
-_DIGITS_OF_CONSTANTS = 20  # of a BIG_DECIMAL; more are left to be compared as DOUBLE
+_DIGITS_OF_CONSTANTS = 20  # maximum digits of a BIG_DECIMAL; longer constants are compared as DOUBLE
 
 WINDOW_FUNCTIONS = frozenset(
     {
@@ -71,21 +71,21 @@ Types = Mapping[str, ValueType]
 
 
 def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueType]:
-    """Return an expression with all its conversions written out, and its type. Raises QueryError 700."""
+    """Return an expression with all implicit conversions made explicit, and its type. Raises QueryError 700."""
     if isinstance(expression, Literal):
         return expression, (DataType.UNKNOWN if expression.is_null else expression.type, False)
     if isinstance(expression, Column):
-        if expression.name not in types:  # which clpMatch puts beside its argument
+        if expression.name not in types:  # clpMatch adds it to its argument
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,
-                "clpMatch reads further columns of its table, so it stands in queries of one table only",
+                "clpMatch reads further columns of its table, so it is supported in queries of one table only",
             )
         return expression, types[expression.name]
     if isinstance(expression, Star):
-        raise _invalid("* is not an expression; it stands alone in SELECT and in COUNT(*)")
+        raise _invalid("* is not an expression; it is allowed only in SELECT and COUNT(*)")
     if is_aggregate(expression.name) or expression.name in (FILTERED, ORDERED):
-        raise _invalid("The aggregate {} cannot stand here", expression)
-    if expression.name in VECTOR_SEARCHES:  # the table reads their arguments as they are written
+        raise _invalid("The aggregate {} is not allowed here", expression)
+    if expression.name in VECTOR_SEARCHES:  # the table reads their arguments as written
         return expression, BOOLEAN
     args, arg_types = _resolved_args(expression.args, types)
     call, value_type = _resolved_call(Call(expression.name, tuple(args)), arg_types)
@@ -93,7 +93,7 @@ def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueTyp
 
 
 def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
-    """Return an aggregate with the conversions of its arguments, and its type. Raises QueryError 700."""
+    """Return an aggregate with its arguments converted, and its type. Raises QueryError 700."""
     if call.name == FILTERED:
         assert isinstance(call.args[0], Call)
         aggregate, value_type = resolved_aggregate(call.args[0], types)
@@ -118,7 +118,7 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
         args.append(one)
         arg_types[one] = arg_type
     first = next(iter(arg_types.values()), UNKNOWN)
-    if call.name == "listagg" and args and not first[1]:  # a text is what this engine makes of a value
+    if call.name == "listagg" and args and not first[1]:  # only this engine converts values to text
         args[0] = converted(args[0], first, DataType.STRING)
         arg_types[args[0]] = first = STRING
     call = Call(call.name, tuple(args))
@@ -134,13 +134,13 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
             call = _of_numbers(call, [arg_types[arg] for arg in args if arg in arg_types])
             first = (_AS_NUMBERS.get(first[0], first[0]), False)
         return call, exact(call, first)
-    with _told_of(call):
+    with _with_names(call):
         found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
     return call, _of_argument(call.name, first, (found.traits.result_type, found.traits.result_is_multi_value))
 
 
 def _of_argument(name: str, first: ValueType, otherwise: ValueType) -> ValueType:
-    """Return the type of an aggregate, which is that of its argument where a query of one table would have a DOUBLE."""
+    """Return the type of an aggregate: that of its argument where a single-table query would return DOUBLE."""
     if name.startswith("distinctcount") and otherwise == INT:
         return LONG
     if (first[0] not in _WIDTH and first[0] is not DataType.TIMESTAMP) or otherwise != DOUBLE:
@@ -152,12 +152,12 @@ def _of_argument(name: str, first: ValueType, otherwise: ValueType) -> ValueType
 
 
 def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
-    """Return a window function with the conversions of its arguments, and its type. Raises QueryError 700."""
+    """Return a window function with its arguments converted, and its type. Raises QueryError 700."""
     if call.name not in WINDOW_FUNCTIONS:
         if not is_aggregate(call.name):
             must_get_scalar(call.name)
             raise _invalid(
-                f"{call.name.upper()} is no window function: OVER follows an aggregate or ROW_NUMBER, RANK, LAG …"
+                f"{call.name.upper()} is not a window function: OVER must follow an aggregate or ROW_NUMBER, RANK, LAG …"
             )
         return resolved_aggregate(call, types)
     args, arg_types = _resolved_args(call.args, types)
@@ -167,7 +167,7 @@ def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
     if call.name in ("percentrank", "cumedist"):
         return call, DOUBLE
     if call.name == "ntile" and not _is_positive(args[0]):
-        raise _invalid("NTILE takes a constant whole number greater than 0, and not {}", args[0])
+        raise _invalid("NTILE takes a constant whole number greater than 0, not {}", args[0])
     if not args or call.name == "ntile":
         return Call(call.name, tuple(args)), LONG
     if call.name in ("lag", "lead"):
@@ -195,17 +195,17 @@ _WINDOW_ARGS = {
 
 
 def as_condition(expression: Expression, types: Types) -> Expression:
-    """Return a resolved condition; raises QueryError 700 for an expression that is none."""
+    """Return a resolved condition; raises QueryError 700 for an expression that is not one."""
     condition, (data_type, multi_value) = resolved(expression, types)
     if data_type not in (DataType.BOOLEAN, DataType.UNKNOWN) or multi_value:
         if data_type.is_numeric and not multi_value:
             return Call("notequals", (condition, Literal(0, DataType.INT)))
-        raise _invalid(f"{{}} is no condition: it is {type_name((data_type, multi_value))}, not BOOLEAN", expression)
+        raise _invalid(f"{{}} is not a condition: it is {type_name((data_type, multi_value))}, not BOOLEAN", expression)
     return condition
 
 
 def common_type(types: Sequence[ValueType], what: str) -> ValueType:
-    """Return the type that all of some values can have. Raises QueryError 700."""
+    """Return the common type of some values. Raises QueryError 700."""
     known = [each for each in dict.fromkeys(types) if each[0] is not DataType.UNKNOWN]
     if len(known) <= 1:
         return known[0] if known else UNKNOWN
@@ -225,11 +225,11 @@ def common_type(types: Sequence[ValueType], what: str) -> ValueType:
             return DataType.STRING, multi_value
         if all(kind.is_binary for kind in kinds):
             return DataType.BYTES, multi_value
-    raise _invalid(f"{what} has values of types that have none in common: {', '.join(type_name(each) for each in known)}")
+    raise _invalid(f"{what} has values without a common type: {', '.join(type_name(each) for each in known)}")
 
 
 def converted(expression: Expression, source: ValueType, to: DataType) -> Expression:
-    """Return an expression as another type; constants are converted at once. Raises QueryError 700."""
+    """Convert an expression to another type; constants are converted immediately. Raises QueryError 700."""
     if source == UNKNOWN:
         return NULL
     if source[0] is to or (source[0].is_text and to is DataType.STRING):
@@ -240,7 +240,7 @@ def converted(expression: Expression, source: ValueType, to: DataType) -> Expres
 
 
 def folded(call: Call) -> Expression:
-    """Return the constant that a call of constants is, where its function gives one alone. Raises QueryError 720."""
+    """Fold a call of constants, if its function allows. Raises QueryError 720."""
     constants = [arg for arg in call.args if isinstance(arg, Literal)]
     if len(constants) < len(call.args) or call.name in _CASES or call.name == SUBQUERY:
         return call
@@ -260,7 +260,7 @@ def _evaluated(call: Call) -> Expression:
 
 
 def type_name(value_type: ValueType) -> str:
-    """Return the name of a type as results have it."""
+    """Return the name of a type as in results."""
     return f"{value_type[0].value}_ARRAY" if value_type[1] else value_type[0].value
 
 
@@ -270,7 +270,7 @@ def _resolved_args(args: Sequence[Expression], types: Types) -> tuple[list[Expre
 
 
 def _unknown(args: Sequence[Expression], types: Sequence[ValueType]) -> list[bool]:
-    """Return for each of some values whether it is NULL in every row."""
+    """Return for each value whether it is NULL in every row."""
     return [arg == NULL or value_type == UNKNOWN for arg, value_type in zip(args, types, strict=True)]
 
 
@@ -286,7 +286,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
         return (_negated(args[0]) if name == "not" else Call(name, tuple(args))), BOOLEAN
     if name in _CONDITIONS:
         return call, BOOLEAN
-    if name == SUBQUERY:  # whose sides are brought to one type where they are written
+    if name == SUBQUERY:  # both sides are converted to one type when it is rendered
         return call, BOOLEAN
     if name in COMPARISONS:
         return _compared(call, types), BOOLEAN
@@ -305,7 +305,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
     if name in _KEEPS and types[0][0] in _WIDTH and not types[0][1]:
         return call, types[0]
     function = must_get_scalar(name)
-    with _told_of(call):
+    with _with_names(call):
         return call, function.result_type(call, types)
 
 
@@ -313,12 +313,12 @@ _DECIMAL = Literal(DataType.BIG_DECIMAL.value, DataType.STRING)
 
 
 def _decimal(digits: Sequence[Expression]) -> Literal:
-    """Return the name of the type that DECIMAL(digits) or DECIMAL(digits, behind the point) is."""
+    """Return the name of the type for DECIMAL(precision) or DECIMAL(precision, scale)."""
     given = [each.value for each in digits if isinstance(each, Literal)]
     precision, scale = [*given, 0, 0][:2]
     is_counted = len(given) == len(digits) <= 2
     if not (is_counted and isinstance(precision, int) and isinstance(scale, int) and precision >= scale):
-        raise _invalid("DECIMAL takes the number of digits, and of those behind the point, as in DECIMAL(10, 2)")
+        raise _invalid("DECIMAL takes the number of digits, and of digits after the point, as in DECIMAL(10, 2)")
     types = ((10, DataType.INT), (38, DataType.LONG)) if scale == 0 else ((30, DataType.DOUBLE),)
     found = next((data_type for most, data_type in types if precision <= most), DataType.BIG_DECIMAL)
     return Literal(found.value, DataType.STRING)
@@ -327,11 +327,12 @@ def _decimal(digits: Sequence[Expression]) -> Literal:
 def _condition(arg: Expression, arg_type: ValueType) -> Expression:
     if arg_type[0] in (DataType.BOOLEAN, DataType.UNKNOWN) and not arg_type[1]:
         return arg
-    raise _invalid(f"{{}} is no condition: it is {type_name(arg_type)}, not BOOLEAN", arg)
+    raise _invalid(f"{{}} is not a condition: it is {type_name(arg_type)}, not BOOLEAN", arg)
 
 
 def _negated(condition: Expression) -> Expression:
-    """Return the negation of a condition. Tables without null handling take unknown for false, so no NOT is above a NULL."""
+    """Return the negation of a condition. Tables without null handling treat unknown as false, so NOT is never above a
+    NULL."""
     if isinstance(condition, Call) and condition.name in _CONNECTORS and any(part == NULL for part in walk(condition)):
         if condition.name == "not":
             return condition.args[0]
@@ -340,7 +341,8 @@ def _negated(condition: Expression) -> Expression:
 
 
 def _compared(call: Call, types: list[ValueType]) -> Expression:
-    """Bring the sides of a comparison to one type; a list is compared value by value, and NULL with nothing."""
+    """Convert the sides of a comparison to one type; a list is compared value by value, and a comparison with NULL is
+    NULL."""
     (left, right), (left_type, right_type) = call.args, types
     unknown = _unknown(call.args, types)
     if any(unknown) and call.name in _DISTINCT:
@@ -358,7 +360,7 @@ def _compared(call: Call, types: list[ValueType]) -> Expression:
 
 
 def _at_home(constant: Expression, own: ValueType, other: DataType) -> Expression:
-    """Return a DOUBLE that is compared with numbers of another type as one of these, so that none of them is rounded."""
+    """Convert a DOUBLE constant compared with numbers of another type to that type, so that none of them is rounded."""
     return (
         computed(partial(_double_at_home, other), constant) if isinstance(constant, Literal) and own == DOUBLE else constant
     )
@@ -381,22 +383,23 @@ def _double_at_home(other: DataType, constant: Literal) -> Literal:
 
 
 def _may_equal(constant: Expression, value_type: DataType) -> bool:
-    """Whether a value of a type can be a constant: no whole number is 2.5."""
+    """Whether a value of a type can equal a constant: no integer equals 2.5."""
     if value_type not in _WHOLE or not isinstance(constant, Literal) or constant.type is not DataType.DOUBLE:
         return True
     return not isinstance(constant.value, float) or constant.value.is_integer()
 
 
 def compared_type(left: ValueType, right: ValueType, what: str) -> DataType:
-    """Return the type in which single values are compared; UNKNOWN where they can be as they are. Raises QueryError 700."""
+    """Return the type in which single values are compared; UNKNOWN if no conversion is needed. Raises QueryError 700."""
     to = None if left[1] or right[1] else _comparable(left[0], right[0])
     if to is None:
-        raise _invalid(f"{what} cannot compare {type_name(left)} with {type_name(right)}; arrays are unnested first")
+        raise _invalid(f"{what} cannot compare {type_name(left)} with {type_name(right)}; unnest arrays first")
     return to
 
 
 def _comparable(left: DataType, right: DataType) -> DataType | None:
-    """Return the type in which values of two types are compared; UNKNOWN where they can be as they are."""
+    """Return the type in which values of two types are compared; UNKNOWN if no conversion is needed, None if they cannot
+    be."""
     if left is right or DataType.UNKNOWN in (left, right) or (left in _WIDTH and right in _WIDTH):
         return DataType.UNKNOWN
     if (left.is_text and right.is_text) or (left.is_binary and right.is_binary):
@@ -412,11 +415,11 @@ def _comparable(left: DataType, right: DataType) -> DataType | None:
 
 
 def _among(call: Call, types: list[ValueType]) -> Expression:
-    """Bring the values of IN or BETWEEN to the type of what they are compared with."""
+    """Convert the values of IN or BETWEEN to the type of the first argument."""
     known = [place for place, is_null in enumerate(_unknown(call.args, types)) if not is_null]
     if any(multi_value for _, multi_value in types[1:]):
         return _one_by_one(call, types)
-    if len(known) < len(call.args):  # where no value that is known decides, the answer is unknown
+    if len(known) < len(call.args):  # if no known value decides, the answer is unknown
         if call.name == "between":
             return _one_by_one(call, types)
         if len(known) < 2 or known[0] != 0:
@@ -427,7 +430,7 @@ def _among(call: Call, types: list[ValueType]) -> Expression:
     if call.name != "between" and 1 < len(equal) < len(call.args):
         return _among(Call(call.name, tuple(call.args[place] for place in equal)), [types[place] for place in equal])
     wanted = {_comparable(types[0][0], data_type) for data_type, _ in types[1:]}
-    if len({types[0][0] if to is DataType.UNKNOWN else to for to in wanted}) > 1:  # there is no one type for all
+    if len({types[0][0] if to is DataType.UNKNOWN else to for to in wanted}) > 1:  # no single type for all
         return _one_by_one(call, types)
     args = [call.args[0]]
     for arg, arg_type in zip(call.args[1:], types[1:], strict=True):
@@ -446,7 +449,7 @@ def _among(call: Call, types: list[ValueType]) -> Expression:
 
 
 def _one_by_one(call: Call, types: list[ValueType]) -> Call:
-    """Return IN or BETWEEN as the comparisons that it stands for."""
+    """Expand IN or BETWEEN into comparisons."""
     names, connector = _EACH_COMPARED[call.name]
     each = zip(names * len(types), call.args[1:], types[1:], strict=False)
     return Call(connector, tuple(_compared(Call(name, (call.args[0], arg)), [types[0], of]) for name, arg, of in each))
@@ -464,7 +467,7 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
             args[place] = converted(args[place], types[place], other)
             kinds[place] = other
         elif kind not in _WIDTH and kind not in (DataType.TIMESTAMP, DataType.UNKNOWN):
-            raise _invalid(f"{{}} computes with {{}}, which is {kind.value} and no number", call, args[place])
+            raise _invalid(f"{{}} needs numbers, but {{}} is {kind.value}", call, args[place])
     if any(_unknown(args, types)):
         known = [(DataType.LONG if kind is DataType.TIMESTAMP else kind, False) for kind in kinds]
         return NULL, common_type(known, name)
@@ -481,7 +484,7 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
 
 
 def _as_int(whole: Expression, call: Call) -> Expression:
-    """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 720."""
+    """Convert the result of a call of INTs, computed as LONG, to INT. Raises QueryError 720."""
     if not isinstance(whole, Literal):
         return Call("longtoint", (whole,))
 
@@ -489,7 +492,8 @@ def _as_int(whole: Expression, call: Call) -> Expression:
         assert isinstance(number.value, int)
         if not -(1 << 31) <= number.value < 1 << 31:
             raise QueryError(
-                ErrorCode.QUERY_PLANNING, f"{to_text(call)} is {number.value}, which is no INT; cast an argument to LONG"
+                ErrorCode.QUERY_PLANNING,
+                f"{to_text(call)} is {number.value}, which does not fit INT; cast an argument to LONG",
             )
         return Literal(number.value, DataType.INT)
 
@@ -499,7 +503,7 @@ def _as_int(whole: Expression, call: Call) -> Expression:
 def _case(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
     args = list(call.args)
     if len(args) < 3 or len(args) % 2 == 0:
-        raise _invalid(f"{call.name.upper()} takes pairs of a condition and a value, then what stands for all other rows")
+        raise _invalid(f"{call.name.upper()} takes pairs of a condition and a value, then the value for all other rows")
     values = [*range(1, len(args) - 1, 2), len(args) - 1]
     common = common_type([types[place] for place in values], "CASE")
     for place in range(0, len(args) - 1, 2):
@@ -510,7 +514,7 @@ def _case(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
 
 
 def _of_constants(case: Call) -> Expression:
-    """Return a CASE without the branches of which constants tell that they are never taken."""
+    """Remove the branches of a CASE that constants show are never taken."""
     kept: list[Expression] = []
     for condition, value in zip(case.args[:-1:2], case.args[1::2], strict=True):
         if isinstance(condition, Literal) and condition.value is True:
@@ -521,11 +525,11 @@ def _of_constants(case: Call) -> Expression:
 
 
 def _of_numbers(call: Call, types: list[ValueType]) -> Call:
-    """Return an aggregate of numbers, for which a BOOLEAN is 0 or 1 and a TIMESTAMP its milliseconds."""
+    """Convert the arguments of a numeric aggregate: a BOOLEAN is 0 or 1, a TIMESTAMP its milliseconds."""
     args = list(call.args)
     for place, (arg, (kind, multi_value)) in enumerate(zip(args, types, strict=False)):
         if multi_value or (kind not in _WIDTH and kind not in _AS_NUMBERS):
-            raise _invalid(f"{{}} needs numbers, and {{}} is {type_name(types[place])}", call, arg)
+            raise _invalid(f"{{}} needs numbers, but {{}} is {type_name(types[place])}", call, arg)
         args[place] = converted(arg, types[place], _AS_NUMBERS.get(kind, kind))
     return Call(call.name, tuple(args))
 
@@ -544,7 +548,7 @@ _OF_NUMBERS = frozenset(
 
 
 _OF_NULLS = {"distinctcount": ("count", LONG), "booland": ("min", BOOLEAN), "boolor": ("min", BOOLEAN)}
-"""What aggregates that need a type are of nothing but NULLs."""
+"""The functions and types of aggregates over NULLs only, which lack an argument type."""
 
 
 def _summed(call: Call, first: ValueType) -> ValueType:
@@ -578,21 +582,21 @@ _EXACT: dict[str, Callable[[Call, ValueType], ValueType]] = {
 
 
 class MistypedError(QueryError):
-    """What is wrong with an expression. template: the message, with a `{}` for each of `expressions`."""
+    """A type error in an expression. template: the message, with a `{}` for each of `expressions`."""
 
     def __init__(self, template: str, expressions: tuple[Expression, ...]) -> None:
         self._template, self._expressions = template, expressions
         super().__init__(ErrorCode.QUERY_VALIDATION, template.format(*map(to_text, expressions)))
 
     def named(self, names: Mapping[str, Expression]) -> "MistypedError":
-        """Return the error with the names that a query has for the ids of columns."""
+        """Return the error with the names of columns instead of their ids."""
         by: dict[Expression, Expression] = {Column(made): name for made, name in names.items()}
         return MistypedError(self._template, tuple(replaced(each, by) for each in self._expressions))
 
 
 @contextmanager
-def _told_of(call: Call) -> Iterator[None]:
-    """Let errors about a call, which have its columns by their ids, be told with their names (`MistypedError.named`)."""
+def _with_names(call: Call) -> Iterator[None]:
+    """Replace the column ids in errors about a call with placeholders for their names (`MistypedError.named`)."""
     try:
         yield
     except QueryError as error:

@@ -1,6 +1,6 @@
-"""Plans of statements that were asked before, perhaps with other constants, of tables that are as they were.
+"""Cache of the plans of statements, perhaps with other constants, over unchanged tables.
 
-Binding and optimizing take as long as a join of small tables does, and dashboards ask the same again and again.
+Binding and optimizing take as long as a join of small tables, and dashboards repeat their statements.
 """
 
 import re
@@ -20,31 +20,31 @@ from gamay.relational.plans.form import PlanForm
 from gamay.sql.relational import RelationalStatement
 
 Make: TypeAlias = Callable[[Catalog, tuple[Literal, ...]], Plan]
-"""Plans a statement whose constants are these; raises QueryError."""
+"""Plans a statement with these constants; raises QueryError."""
 
-# Of the plans that are kept, each as heavy as its text is long, and more.
+# weight of a plan: the length of its text, and at least `_WEIGHT_LEAST`
 _WEIGHT_MAX = 1 << 18
 _WEIGHT_LEAST = 1000
-# of a longer one, parts of the plan may be as long
+# longer statements are not cached, since parts of their plans may be as long
 _TEXT_MAX = 1 << 14
-# of statements that differ in constants alone
+# per statement that differs in constants only
 _PLANS_MAX = 16
-# what may be a constant of the moment, as names of functions are compared: without underscores
+# functions that may return the current time, as compared: without underscores
 _OF_THE_MOMENT = re.compile("now|ago|current|local")
-# a table that grew or shrank by more than one part of these is planned for anew
+# fraction of a table's size by which it may change before plans for it are discarded
 _SIZE_STEPS = 8
 
 
 class PlanCache:
-    """The plans that were made last; may be used from any thread."""
+    """The most recently used plans; thread-safe."""
 
     def __init__(self) -> None:
         self._plans: RecentlyUsed[Hashable, tuple[_Known, ...]] = RecentlyUsed(_WEIGHT_MAX)
 
     def plan(self, statement: RelationalStatement, key: Hashable, catalog: Catalog, make: Make) -> Plan:
-        """Return what `make` returns, or returned for a statement like this and a catalog that says the same.
+        """Return a cached plan for a statement like this and an equivalent catalog, or the result of `make`.
 
-        key: all that the plan depends on beside the constants and the catalog. Raises QueryError.
+        key: everything that the plan depends on besides the constants and the catalog. Raises QueryError.
         """
         text = statement.text
         if len(text) > _TEXT_MAX or _OF_THE_MOMENT.search(text.lower().replace("_", "")):
@@ -76,7 +76,7 @@ class PlanCache:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A plan that is kept. depends_on: the constants of which it is the plan, by number; the others may be any."""
+    """A cached plan. depends_on: the constants that it is valid for, by number; the others may have any value."""
 
     form: PlanForm
     recorder: "_Recorder"
@@ -84,7 +84,7 @@ class _Known:
 
 
 class _Recorder:
-    """Catalog that remembers what it was asked of tables, and what it answered."""
+    """Catalog that records the queries it answers about tables, and its answers."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog: Catalog | None = catalog
@@ -95,12 +95,13 @@ class _Recorder:
         self._no_frames: set[str] = set()
 
     def forget(self) -> bool:
-        """Let go of the catalog, which is that of a query; returns whether another one can be compared with the answers."""
+        """Release the catalog, which belongs to a query; return whether the recorded answers can be compared with another
+        one."""
         self._catalog = None
         return self._repeats
 
     def agrees(self, catalog: Catalog) -> bool:
-        """Whether another catalog gives the same answers. Raises QueryError where a table is not there any more."""
+        """Whether another catalog gives the same answers. Raises QueryError if a table no longer exists."""
         return (
             all(catalog.frame(name) is None for name in self._no_frames)
             and all(catalog.columns(name) == columns for name, columns in self._columns.items())

@@ -13,26 +13,26 @@ _Step: TypeAlias = Callable[[list[Any]], Any]
 
 
 class _OfAnotherTypeError(Exception):
-    """Raised for values of which something else is computed than a constant of the same type."""
+    """Raised if an expression, recomputed for other values, is not a constant of the same type."""
 
 
 class PlanForm:
-    """A plan as the steps that make it of values: what has no parameter in it is shared, the rest made anew, parts first.
+    """A plan as the steps that rebuild it from values: parts without parameters are shared, the others rebuilt bottom-up.
 
-    parameters: of the statement that the plan was made for.
+    parameters: of the statement that was planned.
     """
 
     def __init__(self, plan: Plan, parameters: Parameters) -> None:
         self._types = dict(plan.types)
         self._parameters = parameters
         self._steps: list[_Step] = []
-        self._places: dict[int, int | None] = {}  # of parts, by identity
+        self._places: dict[int, int | None] = {}  # place of each part, by identity
         self._plan = replace(plan, types={})
         self._root = self._place(self._plan)
         self._places.clear()
 
     def filled(self, values: Sequence[Literal]) -> Plan | None:
-        """Return the plan of a statement with these different constants; None where its constants make another plan."""
+        """Return the plan for other distinct constants; None if they would lead to a different plan."""
         made: list[Any] = list(values)
         try:
             for step in self._steps:
@@ -43,7 +43,7 @@ class PlanForm:
         return Plan(plan.root, plan.subqueries, plan.ctes, dict(self._types))
 
     def _place(self, part: Any) -> int | None:
-        """Return where a part stands among what is made; None for one without parameters."""
+        """Return the place of a part among the values built; None for one without parameters."""
         known = id(part)
         if known not in self._places:
             self._places[known] = self._found(part)
@@ -79,7 +79,7 @@ class PlanForm:
         return self._composed(compute, part.arguments)
 
     def _composed(self, make: Callable[..., Any], parts: Sequence[Any]) -> int | None:
-        """Return where what is made of parts stands; None where none of them has parameters."""
+        """Return the place of a value built from parts; None if none of them has parameters."""
         places = [(at, place) for at, place in enumerate(map(self._place, parts)) if place is not None]
         if not places:
             return None

@@ -1,7 +1,7 @@
-"""Rewrites of a plan that do not change its rows; each module is one, and takes and returns a `Plan`.
+"""Rewrite rules, which do not change a plan's rows; each module has one, from `Plan` to `Plan`.
 
-`optimized` applies them in order: conditions go down to the tables, joins are put into an order in which each has a
-condition, groups of one table are left to the engine for single tables, limits go down, columns that nobody reads go away.
+`optimized` applies them in order: push conditions down to the tables, reorder joins so that each has a condition, delegate
+groups of one table to the single-table engine, push limits down, prune unused columns.
 """
 
 from gamay.relational.plan import Plan
@@ -13,6 +13,6 @@ from gamay.relational.rules.limits import pushed_limits
 
 
 def optimized(plan: Plan, *, null_handling: bool) -> Plan:
-    """Return the plan that is executed. null_handling: whether leaves tell nulls from default values."""
+    """Return the optimized plan. null_handling: whether leaves distinguish nulls from default values."""
     grouped = with_leaf_groups(connected_joins(pushed_conditions(plan)), null_handling=null_handling)
     return pruned_columns(pushed_limits(grouped, null_handling=null_handling))

@@ -1,4 +1,4 @@
-"""Columns that nobody reads are not made, and not fetched from tables."""
+"""Column pruning: columns that are not read are neither computed nor fetched from tables."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -66,14 +66,14 @@ def pruned_columns(plan: Plan) -> Plan:
 
 
 def _unprojected(node: Node) -> Node:
-    """Return what has as many rows as an operator."""
+    """Return an operator with as many rows, below its projections."""
     while isinstance(node, Project):
         node = node.child
     return node
 
 
 def _named_elsewhere(plan: Plan) -> set[str]:
-    """Return the ids that subqueries and laterals name of the rows around them."""
+    """Return the ids of outer columns that subqueries and laterals refer to."""
     roots = [each.plan for each in plan.subqueries.values()]
     for top in roots_of(plan):
         roots += [node.right for node in nodes_of(top) if isinstance(node, Join) and node.lateral]
@@ -85,6 +85,6 @@ def _named_elsewhere(plan: Plan) -> set[str]:
 
 
 def _cheapest(fields: Iterable[Field]) -> Field:
-    """Return a column that is quick to read, where only the number of rows matters."""
+    """Return a column that is cheap to read, for operators that only count rows."""
     ranks = {data_type: rank for rank, data_type in enumerate(_CHEAPEST)}
     return min(fields, key=lambda each: (each.name.startswith("$"), each.type[1], ranks.get(each.type[0], len(ranks))))

@@ -1,7 +1,7 @@
-"""Conditions go down as far as they can: through projections, joins, groups and set operations, into the tables.
+"""Predicate pushdown: through projections, joins, groups and set operations, into the tables.
 
-Of an OR that reads several tables, what it says of one goes down to that one, too.
-A condition with a subquery stays where it is: what the subquery reads of the rows around it is not visible in it.
+For an OR over several tables, what it implies for one of them is pushed down as well. A condition with a subquery is not
+moved: its references to outer columns are not visible in it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,18 +31,18 @@ from gamay.relational.rules.disjunctions import conjuncts, implied
 from gamay.relational.typing import COMPARISONS, NULL, resolved
 
 _COMPARING = COMPARISONS | {"in", "notin", "between"}
-# conditions that a null makes null, so that a row without a partner does not pass
+# conditions that are null for a null argument, so that a row without a partner fails
 _REJECT_NULL = (COMPARISONS | {"in", "between", "like", "regexplike"}) - {"isdistinctfrom", "isnotdistinctfrom"}
 
 
 def pushed_conditions(plan: Plan) -> Plan:
-    """Return the plan with each condition as far down as it can be."""
+    """Return the plan with each condition pushed down as far as possible."""
     pushdown = _Pushdown(plan)
     return with_plans(plan, lambda root: pushdown.push(root, ()))
 
 
 def compares_lists(condition: Expression, types: Mapping[str, ValueType]) -> bool:
-    """Whether a condition compares an array with what is no constant, which the engine for single tables does not."""
+    """Whether a condition compares an array with a non-constant, which the single-table engine does not support."""
     for part in walk(condition):
         if isinstance(part, Call) and part.name in _COMPARING:
             compared = [arg for arg in part.args if not isinstance(arg, Literal)]
@@ -57,7 +57,7 @@ class _Pushdown:
         self._types = plan.types
 
     def push(self, node: Node, conditions: Sequence[Expression]) -> Node:
-        """Return a node whose rows are those of `node` for which the conditions hold."""
+        """Return the node filtered by conditions, pushed down where possible."""
         match node:
             case Filter():
                 moving = [part for each in node.conditions if self._moves(each) for part in conjuncts(each)]
@@ -99,7 +99,7 @@ class _Pushdown:
         return ids_in(condition).isdisjoint(self._subqueries) and is_deterministic(condition)
 
     def _through_project(self, node: Project, conditions: Sequence[Expression]) -> Node:
-        """Conditions on what is computed become conditions on what it is computed from; tables refuse NULL."""
+        """Rewrite conditions on computed columns to conditions on their inputs; tables do not accept NULL."""
         by: dict[Expression, Expression] = {
             made.column: expression
             for made, expression in zip(node.fields, node.expressions, strict=True)
@@ -131,7 +131,7 @@ class _Pushdown:
                     if part is not None:
                         below.append(part)
         else:
-            # a row without a partner is kept or shown all the same, so only the side that is looked up in may lose rows
+            # rows without a partner are output all the same, so only the optional side may lose rows
             kept: list[Expression] = []
             for condition in on:
                 into_right = node.kind not in ("RIGHT", "FULL")
@@ -182,7 +182,7 @@ class _Pushdown:
 
 
 def _narrowed(node: Join, conditions: Sequence[Expression]) -> Join:
-    """Return an outer join as a narrower one, where rows without a partner do not pass a condition above it."""
+    """Narrow an outer join if a condition above it rejects rows without a partner."""
     if node.kind not in ("LEFT", "RIGHT", "FULL"):
         return node
     keeps_left = not any(_rejects(each, node.right.fields) for each in conditions)
@@ -196,7 +196,7 @@ def _narrowed(node: Join, conditions: Sequence[Expression]) -> Join:
 
 
 def _rejects(condition: Expression, fields: Iterable[Field]) -> bool:
-    """Whether a condition never holds where all of some columns are null; only simple ones are looked at."""
+    """Whether a condition never holds if all of some columns are null; only simple forms are recognized."""
     if not isinstance(condition, Call) or condition.name not in _REJECT_NULL:
         return False
     ids = {each.id for each in fields}
@@ -205,7 +205,7 @@ def _rejects(condition: Expression, fields: Iterable[Field]) -> bool:
 
 
 def _split(conditions: Iterable[Expression], fields: Iterable[Field]) -> tuple[list[Expression], list[Expression]]:
-    """Return the conditions that read nothing but some columns, and the others."""
+    """Partition conditions into those that read only some columns, and the others."""
     ids = {each.id for each in fields}
     here: list[Expression] = []
     others: list[Expression] = []
@@ -219,7 +219,7 @@ def _filtered(node: Node, conditions: Sequence[Expression]) -> Node:
 
 
 def is_deterministic(expression: Expression) -> bool:
-    """Whether an expression of scalar functions has the same value whenever it is computed for a row."""
+    """Whether an expression of scalar functions has the same value whenever it is evaluated for a row."""
     for part in walk(expression):
         if isinstance(part, Call):
             function = scalar_function(part.name)

@@ -1,7 +1,7 @@
-"""What an OR says for certain: conditions that all its branches share, and what they say together of some columns alone.
+"""Consequences of an OR: conditions common to all its branches, and what they imply for some columns alone.
 
-`(k = f AND x = 1 AND y = 2) OR (k = f AND x = 3 AND y = 4)` is `k = f AND (x = 1 AND y = 2 OR x = 3 AND y = 4)`, and has
-`x = 1 OR x = 3` hold besides: that leaves out rows of the table of x before they are joined.
+`(k = f AND x = 1 AND y = 2) OR (k = f AND x = 3 AND y = 4)` equals `k = f AND (x = 1 AND y = 2 OR x = 3 AND y = 4)`, and
+implies `x = 1 OR x = 3`, which filters the table of x before the join.
 """
 
 from collections.abc import Sequence, Set
@@ -11,7 +11,7 @@ from gamay.relational.plan import ids_in
 
 
 def conjuncts(condition: Expression) -> list[Expression]:
-    """Return conditions that all hold where one holds, and only there; what the branches of an OR share is one of them."""
+    """Split a condition into equivalent conjuncts, factoring out the ones common to all branches of an OR."""
     if isinstance(condition, Call) and condition.name == "and":
         return [part for arg in condition.args for part in conjuncts(arg)]
     if not _is_or(condition):
@@ -25,7 +25,7 @@ def conjuncts(condition: Expression) -> list[Expression]:
 
 
 def implied(condition: Expression, ids: Set[str]) -> Expression | None:
-    """Return what holds of some columns alone where a condition of others, too, does; None where that is nothing."""
+    """Return what a condition implies for some columns alone; None if nothing."""
     if not _is_or(condition):
         return None
     branches = [[each for each in branch if ids_in(each) <= ids] for branch in _branches(condition)]

@@ -1,8 +1,8 @@
-"""Tables that are listed before what joins them come after it, so that no step of a join pairs all rows with all rows.
+"""Join reordering: tables follow those that connect them, so that no step of a join is a cross product.
 
-`FROM day, customer, sales WHERE …` says how days and customers are joined with sales, and nothing of days with customers.
-DuckDB orders joins by what it knows of its own tables; of leaves it knows the numbers of rows alone, and may start with the
-pairs of all days and customers where that is what the statement has written.
+`FROM day, customer, sales WHERE …` joins days and customers with sales, but not days with customers. DuckDB orders joins by
+the statistics of its own tables; of leaves it knows only the numbers of rows, and may start with the cross product of days
+and customers if the statement is written so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from gamay.relational.rules.conditions import is_deterministic
 
 
 def connected_joins(plan: Plan) -> Plan:
-    """Return the plan with inner joins in an order in which each has a condition, as far as there is one."""
+    """Return the plan with inner joins reordered so that each has a condition, as far as possible."""
 
     def moves(condition: Expression) -> bool:
         return ids_in(condition).isdisjoint(plan.subqueries) and is_deterministic(condition)
@@ -30,7 +30,7 @@ def connected_joins(plan: Plan) -> Plan:
 
 
 def _joins(node: Node) -> Iterator[Join]:
-    """Yield the inner joins of a tree of them, from the left to the right and from below."""
+    """Yield the inner joins of a tree, left to right and bottom-up."""
     if isinstance(node, Join) and node.kind in ("INNER", "CROSS") and not node.lateral:
         yield from _joins(node.left)
         yield from _joins(node.right)
@@ -38,9 +38,9 @@ def _joins(node: Node) -> Iterator[Join]:
 
 
 def _joined(relations: Sequence[Node], conditions: Sequence[Expression]) -> Node:
-    """Return relations joined in the order written, but for those of which no condition tells how yet."""
+    """Join relations in the order written, but defer those that no condition connects yet."""
     place_of = {field.id: place for place, each in enumerate(relations) for field in each.fields}
-    # the places of the relations that each condition reads; other columns are of a query around this one
+    # positions of the relations that each condition reads; other columns belong to an outer query
     pending = [(each, {place_of[name] for name in ids_in(each) if name in place_of}) for each in conditions]
     joined, known, left = relations[0], {0}, set(range(1, len(relations)))
     while left:

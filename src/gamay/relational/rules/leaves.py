@@ -1,7 +1,7 @@
-"""Groups and distinct rows of a single table are left to the engine for single tables.
+"""Delegates groups and distinct rows of a single table to the single-table engine.
 
-That engine computes with DOUBLE where SQL over several tables keeps whole numbers whole, so only aggregates for which it
-has an exact form go there, and keys and arguments without arithmetic.
+That engine computes with DOUBLE where relational queries keep integers, so only aggregates for which it has an exact form
+are delegated, with keys and arguments without arithmetic.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -45,13 +45,14 @@ _TYPED = _CHOOSING | {"count", "sum", "min", "max", "avg", "distinctcount", "dis
 
 
 def with_leaf_groups(plan: Plan, *, null_handling: bool) -> Plan:
-    """Return the plan with queries of one table in the place of their operators."""
+    """Return the plan with single-table queries in place of their operators."""
     rule = LeafGroups(plan, null_handling)
     return with_plans(plan, rule.apply)
 
 
 class LeafGroups:
-    """Rewriter of aggregations to queries of one table. null_handling: whether these tell nulls from default values."""
+    """Rewriter of aggregations to single-table queries. null_handling: whether these distinguish nulls from default
+    values."""
 
     def __init__(self, plan: Plan, null_handling: bool) -> None:
         self._plan = plan
@@ -67,14 +68,15 @@ class LeafGroups:
         return _with_having(node) if isinstance(node, Filter) else node
 
     def of(self, node: Aggregate) -> Node | None:
-        """Return what answers an aggregation of the rows of one table; None where it is left as it is."""
+        """Return the query for an aggregation of one table's rows; None if it cannot be delegated."""
         if node.sets or node.groupings:
             return None
         by: dict[Expression, Expression] = {}
         child = node.child
         while isinstance(child, Project | Unnest):
             if isinstance(child, Unnest):
-                # that engine counts a row of several values for each of them, but in keys only, and null as one of them
+                # that engine adds a row to the group of each of its values, but only for keys, and null counts as one of
+                # them
                 added: dict[Expression, Expression] = {
                     each.column: array for each, array in zip(child.added, child.arrays, strict=False)
                 }
@@ -108,7 +110,7 @@ class LeafGroups:
         return self._query(node, child, keys, sent)
 
     def _exact(self, call: Call, own: set[str]) -> Call | None:
-        """Return an aggregate by which the engine for single tables gives the same result; None when there is none."""
+        """Return an aggregate by which the single-table engine computes the same result; None if there is none."""
         if call.name == FILTERED:
             inner = self._exact(_call(call.args[0]), own)
             ok = inner is not None and ids_in(call.args[1]) <= own and not compares_lists(call.args[1], self._plan.types)
@@ -116,7 +118,7 @@ class LeafGroups:
         if call.name == ORDERED or not ids_in(call) <= own:
             return None
         if any(isinstance(arg, Literal) and arg.is_null for arg in call.args):
-            return None  # without null handling that engine counts a NULL as a value, and most aggregates take none
+            return None  # without null handling that engine counts NULL as a value, and most aggregates do not accept it
         if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None
         if call.name not in _TYPED or not call.args or isinstance(call.args[0], Star):
@@ -124,7 +126,7 @@ class LeafGroups:
         data_type, multi_value = resolved(call.args[0], self._plan.types)[1]
         if call.name in _CHOOSING:  # there they are DOUBLEs
             return whole_form(call, data_type) if data_type is not DataType.BIG_DECIMAL else None
-        if call.name == "distinctsum":  # there it is a DOUBLE, which holds those of INT
+        if call.name == "distinctsum":  # there it is a DOUBLE, which holds sums of INT
             return call if data_type not in (DataType.LONG, DataType.BIG_DECIMAL) else None
         if multi_value:
             return call if call.name in ("count", "distinctcount") else None
@@ -136,7 +138,7 @@ class LeafGroups:
         return call if is_plain or call.name in ("count", "distinctcount") else None
 
     def _query(self, node: Aggregate, scan: Scan, keys: Sequence[Expression], calls: Sequence[Expression]) -> Node | None:
-        """Return the query of one table, and what makes its columns those of the operator."""
+        """Return the single-table query, with a projection to the columns of the operator."""
         names = scan.column_names
         is_total = not keys
         if not calls and is_total:
@@ -174,13 +176,13 @@ class LeafGroups:
 
 
 def _flags(keys: Sequence[Expression], fields: Sequence[Field]) -> dict[str, Expression]:
-    """Return, by the id of their column, what tells whether keys that may have no value have one."""
+    """Return, by column id, the conditions that keys that may lack a value have one."""
     found = ((each.id, has_value(key)) for key, each in zip(keys, fields, strict=False))
     return {made: condition for made, condition in found if condition is not None}
 
 
 def _counts(calls: Sequence[Expression], fields: Sequence[Field], *, is_total: bool) -> dict[str, Call]:
-    """Return, by the id of their column, what counts the rows of aggregates that may have none; they are null here then."""
+    """Return, by column id, the row counts of aggregates that may have no rows; they are null then."""
     counts: dict[str, Call] = {}
     rows = Call("count", (Star(),))
     for call, each in zip(calls, fields, strict=True):
@@ -197,14 +199,14 @@ def _counts(calls: Sequence[Expression], fields: Sequence[Field], *, is_total: b
 
 
 def _as_groups(node: Node) -> Aggregate | None:
-    """Return an aggregation with the rows of an operator: of DISTINCT, groups without aggregates."""
+    """Return an operator as an aggregation: DISTINCT becomes groups without aggregates."""
     if isinstance(node, Distinct) and not node.on and not any(each.type[1] for each in node.fields):
         return Aggregate(node.child, node.fields, tuple(each.column for each in node.fields), ())
     return node if isinstance(node, Aggregate) else None
 
 
 def _with_having(node: Filter) -> Node:
-    """Return a filter of groups that a query of one table gives, with its comparisons of numbers left to that query."""
+    """Move the numeric comparisons of a filter above grouped leaf queries into HAVING."""
     project = node.child
     if not (isinstance(project, Project) and isinstance(project.child, Leaf) and project.child.query.group_by):
         return node
@@ -240,9 +242,9 @@ def _call(expression: Expression) -> Call:
 
 
 def is_exact(expression: Expression, types: Mapping[str, ValueType]) -> bool:
-    """Whether the engine for single tables computes the same value. types: of columns.
+    """Whether the single-table engine computes the same value. types: of columns.
 
-    It does, but for quotients, for sums and products of FLOAT, which are DOUBLE there, and for INT, which may not hold them.
+    It does, except for quotients, sums and products of FLOAT, which are DOUBLE there, and INT, which may overflow.
     """
     for part in walk(expression):
         if not isinstance(part, Call):

@@ -1,7 +1,7 @@
-"""LIMIT, and the order before it, go down to where rows come from, so that no more of them travel than are wanted.
+"""Limit pushdown: LIMIT, with its ORDER BY, moves to the sources, to transfer fewer rows.
 
-A table that alone gives the rows cuts them itself. Where rows of several sources meet, each gives the first ones, and the
-operator stays to choose among them.
+A single table that supplies all rows applies the limit itself. Where several sources meet, each supplies its first rows, and
+the operator remains to choose among them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +31,9 @@ from gamay.sql.query import OrderBy
 
 
 def pushed_limits(plan: Plan, *, null_handling: bool) -> Plan:
-    """Return the plan in which tables give no more rows than LIMIT leaves of them.
+    """Return the plan with the limits of tables lowered to the rows that LIMIT can use.
 
-    null_handling: whether these tell nulls from default values.
+    null_handling: whether tables distinguish nulls from default values.
     """
     rule = _Limits(plan, null_handling)
     return with_plans(plan, rule.apply)
@@ -55,9 +55,9 @@ class _Limits:
         return with_children(node, self.apply)
 
     def _whole(self, node: Node, keys: Sequence[SortKey], limit: int | None, offset: int) -> Node | None:
-        """Return what gives exactly the rows wanted, in order; None where it takes more than one source.
+        """Return a node with exactly the rows wanted, in order; None if it takes more than one source.
 
-        All rows of a table are put in order above it, where there is disk for them; groups are in memory anyway.
+        Without a limit, a table's rows are sorted above it, where sorts can spill; groups are in memory anyway.
         """
         match node:
             case Project():
@@ -81,7 +81,7 @@ class _Limits:
                 return None
 
     def _first(self, node: Node, keys: Sequence[SortKey], count: int) -> Node:
-        """Return what gives at least the first rows of `node`, and perhaps others."""
+        """Return a node with at least the first rows of `node`, and perhaps others."""
         whole = self._whole(node, keys, count, 0)
         if whole is not None:
             return whole
@@ -107,7 +107,7 @@ class _Limits:
         return branch if below is None or not same else self._first(branch, below, count)
 
     def _can_order(self, own: set[str], keys: Sequence[SortKey]) -> bool:
-        """Whether the engine for single tables has the same order."""
+        """Whether the single-table engine sorts in the same order."""
         return all(
             ids_in(key.expression) <= own
             and is_exact(key.expression, self._plan.types)
@@ -117,7 +117,7 @@ class _Limits:
 
 
 def _with_flags(keys: Sequence[SortKey]) -> tuple[SortKey, ...]:
-    """Return keys with what puts rows in which one has no value where nulls go, although nulls are not handled."""
+    """Add keys that put rows without a value where nulls belong, for tables without null handling."""
     found: list[SortKey] = []
     for key in keys:
         condition = has_value(key.expression)
@@ -130,7 +130,7 @@ def _outputs(node: Project) -> dict[Expression, Expression]:
 
 
 def _renamed(keys: Sequence[SortKey], by: Mapping[Expression, Expression]) -> tuple[SortKey, ...] | None:
-    """Return keys in the terms of an operator below; None where they are not the same each time they are computed."""
+    """Translate keys to an operator below; None if they are not deterministic."""
     below = tuple(replace(key, expression=replaced(key.expression, dict(by))) for key in keys)
     computed = (key.expression for key in below if not isinstance(key.expression, Column))
     if not all(is_deterministic(each) for each in computed):

@@ -1,11 +1,11 @@
-"""Groups of a big table joined with small ones are asked of the big table alone.
+"""Star joins: groups over a fact table joined with small dimension tables become a query of the fact table alone.
 
-`SELECT d.name, SUM(f.x) FROM f JOIN d ON f.k = d.k WHERE d.kind = 'a' GROUP BY d.name` reads the few rows of d, and asks f
-for `SUM(x)` by `name of k`, where k is one of d's keys: its columns are expressions of the key, which are computed once for
-each entry of the key's dictionary. No row of f leaves its server, and none is joined.
+`SELECT d.name, SUM(f.x) FROM f JOIN d ON f.k = d.k WHERE d.kind = 'a' GROUP BY d.name` reads the few rows of d, and queries
+f for `SUM(x)` by `name of k`, where k is one of d's keys: its columns become expressions of the key, which are evaluated
+once for each entry of the key's dictionary. No row of f leaves its server, and none is joined.
 
-Whether each key has one row at most, as that takes, is known once the small tables have been read; then the groups are
-asked for, or else the aggregation as it stood (`gamay.relational.stars`).
+This requires unique keys, which are checked once the dimension tables have been read; if they are not unique, the original
+aggregation is executed (`gamay.relational.stars`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ from gamay.relational.rules.conditions import is_deterministic
 from gamay.relational.rules.leaves import LeafGroups
 
 SizeOf: TypeAlias = Callable[[Node], float]
-"""Returns about how many rows an operator gives."""
+"""Estimates the number of rows of an operator."""
 
 SMALL_ROWS = 1 << 17
-"""About how many rows the small tables may have together."""
+"""Approximate limit on the rows of all dimension tables together."""
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _VALUES = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING)
 
 
 def with_stars(plan: Plan, size_of: SizeOf, *, null_handling: bool) -> Plan:
-    """Return the plan with groups over small tables marked as such."""
+    """Return the plan with star joins marked as such."""
     rule = _Stars(plan, size_of, LeafGroups(plan, null_handling), null_handling=null_handling)
 
     def of_cte(cte: Cte) -> Cte:
@@ -60,9 +60,10 @@ def with_stars(plan: Plan, size_of: SizeOf, *, null_handling: bool) -> Plan:
 
 @dataclass(slots=True)
 class _Joined:
-    """What is joined with the big table.
+    """The relations joined with the fact table.
 
-    by: what the columns of projections between the joins stand for. beside: right sides of SEMI and LEFT joins, by kind.
+    by: expressions of the columns of projections between the joins. beside: right sides of SEMI and LEFT joins, with their
+    kinds.
     """
 
     fact: Scan
@@ -113,7 +114,7 @@ class _Stars:
         return StarGroups(node, groups, kept, fact)
 
     def _facts(self, node: Node) -> Iterator[Scan]:
-        """Yield the tables of which each row of a tree of joins may have one."""
+        """Yield the candidate fact tables of a join tree: each of its rows has at most one row of them."""
         match node:
             case Scan() if node.may_lose_rows:
                 yield node
@@ -151,7 +152,7 @@ class _Stars:
                 into.relations.append(node)
 
     def _chosen(self, condition: Expression) -> tuple[Node, tuple[Expression, ...]] | None:
-        """Return `x IN (SELECT …)` as what stands right of a SEMI join; None for another condition."""
+        """Return `x IN (SELECT …)` as the right side and conditions of a SEMI join; None for another condition."""
         if not (isinstance(condition, Call) and condition.name == SUBQUERY and isinstance(condition.args[0], Column)):
             return None
         subquery = self._plan.subqueries[condition.args[0].name]
@@ -161,7 +162,7 @@ class _Stars:
         return subquery.plan, tuple(Call("equals", (operand, each.column)) for operand, each in pairs)
 
     def _lookups(self, joined: _Joined) -> tuple[list[Expression], list[Lookup]] | None:
-        """Return conditions on the big table alone, and the small ones; None where there are no such."""
+        """Return conditions on the fact table alone, and the dimension tables; None if it is not a star join."""
         fact = joined.fact
         dimensions = [each for each in joined.relations if each is not fact]
         if not dimensions and not joined.beside:
@@ -183,7 +184,7 @@ class _Stars:
             if link is None:
                 return None
             lookups.append(Lookup(right, link[1], link[0], kind))
-        # a condition on what a LEFT join may leave null is computed above it
+        # conditions on the nullable side of a LEFT join are evaluated above it
         ids = {each.id for lookup in lookups if lookup.kind != "LEFT" for each in lookup.root.fields} | own
         used = {name for each in joined.conditions for name in ids_in(each)} | {
             name for each in fact.where for name in ids_in(each)
@@ -194,7 +195,7 @@ class _Stars:
         return own_conditions, lookups
 
     def _lookup(self, members: Sequence[Node], conditions: Sequence[Expression], own: set[str]) -> Lookup | None:
-        """Return relations that are joined with each other, by their one link to the big table."""
+        """Return relations that are joined with each other, with their only link to the fact table."""
         fields = {each.id: each for member in members for each in member.fields}
         within = [each for each in conditions if ids_in(each) <= fields.keys()]
         links = [each for each in conditions if not ids_in(each) <= fields.keys() and not ids_in(each).isdisjoint(fields)]
@@ -210,7 +211,7 @@ class _Stars:
 def _link(
     conditions: Sequence[Expression], own: set[str], fields: Mapping[str, Field], types: Mapping[str, ValueType]
 ) -> tuple[Column, Field] | None:
-    """Return the column of the big table, and that of the small one, that a single condition says are equal."""
+    """Return the columns of the fact and the dimension table that a single condition equates."""
     if len(conditions) != 1:
         return None
     condition = conditions[0]
@@ -227,7 +228,7 @@ def _link(
 
 
 def _components(nodes: Sequence[Node], conditions: Sequence[Expression], own: set[str]) -> list[list[Node]]:
-    """Return operators in groups: those that a condition without the big table connects are in one."""
+    """Partition operators into groups connected by conditions that do not read the fact table."""
     groups = [[node] for node in nodes]
     for condition in conditions:
         ids = ids_in(condition)
@@ -244,7 +245,7 @@ def _ids(node: Node) -> set[str]:
 
 
 def _reads_others(root: Node, plan: Plan) -> bool:
-    """Whether an operator names columns that it does not have, holds subqueries, or stands in a recursion."""
+    """Whether an operator refers to columns that it does not have, contains subqueries, or is part of a recursion."""
     own: set[str] = set()
     named: set[str] = set()
     recursive = {cte.name for cte in plan.ctes if cte.recursive}
@@ -257,7 +258,7 @@ def _reads_others(root: Node, plan: Plan) -> bool:
 
 
 def _attributes(lookup: Lookup) -> list[Field]:
-    """Return the columns of a small table that can be looked up; its key is that of the big one, where there is a row."""
+    """Return the columns of a dimension table that can be looked up; in an inner join its key is the fact table's column."""
     fields = () if lookup.kind == "SEMI" else lookup.root.fields
     own = () if lookup.kind == "LEFT" else (lookup.key.id,)
     return [each for each in fields if each.id not in own and each.type[0] in _VALUES and not each.type[1]]

@@ -1,8 +1,8 @@
-"""Which expressions have no value in some rows, although all their columns have one: CASE without ELSE, NULLIF.
+"""Expressions without a value in some rows although all their columns have one: CASE without ELSE, NULLIF.
 
-The engine for single tables gives such rows the default of the type unless it handles nulls, as it does with columns.
-Above the tables they are null either way, so a plan that leaves such an expression to that engine says what it has no
-value for: an answer must not depend on where an expression is computed.
+Without null handling, the single-table engine returns the type's default for such rows, as for null columns. Above the
+tables they are null in either case, so a plan that delegates such an expression also delegates the condition: an answer must
+not depend on where an expression is evaluated.
 """
 
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, walk
@@ -15,13 +15,13 @@ _FALSE = Literal(False, DataType.BOOLEAN)
 
 
 def has_value(expression: Expression) -> Expression | None:
-    """Return the condition under which an expression has a value where all columns have one; None where it always has."""
+    """Return the condition under which an expression has a value if all its columns have one; None if it always has."""
     condition = _has_value(expression)
     return None if condition == _TRUE else condition
 
 
 def with_values(call: Call) -> Call | None:
-    """Return an aggregate of no other rows than those in which its argument has a value; None where that cannot be said."""
+    """Restrict an aggregate to rows in which its argument has a value; None if that cannot be expressed."""
     aggregate = call.args[0] if call.name == FILTERED else call
     assert isinstance(aggregate, Call)
     missing = [each for each in aggregate.args if (condition := has_value(each)) is not None]
@@ -39,7 +39,7 @@ def with_values(call: Call) -> Call | None:
 
 
 def _where_it_has_one(expression: Expression) -> Expression:
-    """Return what is read of a CASE of one branch in the rows in which it has a value."""
+    """Return the value of a CASE with one branch, for rows in which it has one."""
     match expression:
         case Call(name=name, args=(_, value, Literal(is_null=True)) | (_, Literal(is_null=True), value)) if name in _CASES:
             return value if any(isinstance(part, Column) for part in walk(value)) else expression
@@ -67,7 +67,7 @@ def _has_value(expression: Expression) -> Expression:
 
 
 def _of_case(args: tuple[Expression, ...]) -> Expression:
-    """Return the condition under which the branch that a CASE takes has a value."""
+    """Return the condition under which the branch taken by a CASE has a value."""
     known = [_has_value(each) for each in (*args[1:-1:2], args[-1])]
     if all(each == known[0] for each in known):
         return known[0]
