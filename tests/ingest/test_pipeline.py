@@ -278,7 +278,7 @@ def test_source_types_and_generated_columns(schema, table):
     [
         ({"transformConfigs": transforms(a="b", b="a")}, "depend on each other in a circle: a -> b -> a"),
         ({"transformConfigs": transforms(a="a + 1")}, "takes its own result 'a' as an argument"),
-        ({"transformConfigs": transforms(a="Groovy({x}, x)")}, "Groovy scripts are not run"),
+        ({"transformConfigs": transforms(a="Groovy({x}, x)")}, "Groovy is not supported"),
         ({"transformConfigs": transforms(a="1 +")}, "the transform of column 'a'"),
         ({"enrichmentConfigs": [{"enricherType": "clpEnricher"}]}, "'clpEnricher' is not supported"),
         ({"sourceFieldConfigs": [{"name": "a", "dataType": "LNG"}]}, "Did you mean 'LONG'"),

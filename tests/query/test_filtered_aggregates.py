@@ -151,7 +151,7 @@ def test_plans_show_a_branch_for_each_clause(trips: Any) -> None:
         ("SELECT upper(city) FILTER (WHERE day = 1) FROM trips", ErrorCode.SQL_PARSING, "follows an aggregate"),
         ("SELECT sum(price) FILTER (day = 1) FROM trips", ErrorCode.SQL_PARSING, "expected WHERE"),
         ("SELECT sum(price) FILTER (WHERE) FROM trips", ErrorCode.SQL_PARSING, "expected an expression after `WHERE`"),
-        ("SELECT sum(price) FILTER (WHERE sum(day) > 1) FROM trips", ErrorCode.SQL_PARSING, "cannot stand inside FILTER"),
+        ("SELECT sum(price) FILTER (WHERE sum(day) > 1) FROM trips", ErrorCode.SQL_PARSING, "not allowed inside FILTER"),
         ("SELECT sum(price) FILTER (WHERE nosuch = 1) FROM trips", ErrorCode.UNKNOWN_COLUMN, "nosuch"),
         ("SELECT sum(price) FILTER (WHERE kind + 1) FROM trips", ErrorCode.QUERY_VALIDATION, "condition"),
         ("SELECT sum(price) FILTER (WHERE day = 1), city FROM trips", ErrorCode.SQL_PARSING, "without GROUP BY"),

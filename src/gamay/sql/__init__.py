@@ -1,1 +1,1 @@
-"""From the text of a query to the query model: dialect, normalisation, plan templates, spans for errors."""
+"""Compiles the text of a query to the query model: dialect, normalisation, plan templates, positions for errors."""

@@ -1,5 +1,5 @@
-"""What the broker puts into a query before it is bound: answers of subqueries, the tables of lookUp, and what a query asks
-about itself.
+"""Calls that the broker evaluates before a query is bound: subqueries, the tables of lookUp, and functions of a query about
+itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,12 +15,12 @@ ASKED = frozenset({*SUBQUERIES, *LOOKUPS, *_ABOUT_QUERY})
 
 
 def asks_broker(expressions: Iterable[Expression]) -> bool:
-    """Tell whether one of the expressions holds a call that the broker answers."""
+    """Whether one of the expressions contains a call that the broker evaluates."""
     return any(isinstance(part, Call) and part.name in ASKED for e in expressions for part in walk(e))
 
 
 def with_answers(query: Query, answer: Callable[[Call], Expression]) -> Query:
-    """Return the query with what `answer` returns for the calls that the broker answers; equal calls are asked once."""
+    """Replace the calls that the broker evaluates with the results of `answer`, which is called once for equal calls."""
     known: dict[Call, Expression] = {}
 
     def put(expression: Expression) -> Expression:

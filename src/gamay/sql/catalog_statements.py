@@ -1,6 +1,6 @@
 """SHOW TABLES, SHOW COLUMNS and DESCRIBE as queries of `information_schema`; `TABLE t` as `SELECT * FROM t`.
 
-| statement                              | tells                                          |
+| statement                              | result                                         |
 | -------------------------------------- | ---------------------------------------------- |
 | `SHOW TABLES [FROM db] [LIKE 'a%']`    | the tables that the sender may query           |
 | `SHOW DATABASES`, `SHOW SCHEMAS`       | their databases                                |
@@ -31,9 +31,9 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class CatalogQuery:
-    """A query that answers such a statement.
+    """The query for a catalog statement.
 
-    lexemes: up to END. literals: of the text and then of the query. described: the table that must be there.
+    lexemes: up to END. literals: of the text, then of the query. described: a table that must exist.
     """
 
     text: str
@@ -43,7 +43,7 @@ class CatalogQuery:
 
 
 def is_definition(text: str) -> bool:
-    """Whether a text is meant to define or drop a table or a view, or to show how one was defined, which are no queries.
+    """Whether a text is DDL, or shows the definition of a table or view; neither is a query.
 
     >>> is_definition("SET a = 1; DROP TABLE t"), is_definition("SHOW TABLES"), is_definition("SHOW CREATE TABLE t")
     (True, False, True)
@@ -52,7 +52,7 @@ def is_definition(text: str) -> bool:
 
 
 def is_catalog_statement(lexemes: Sequence[Lexeme]) -> bool:
-    """Whether a statement, `lexemes` up to END, is one of these; a `SHOW` of anything else is none."""
+    """Whether a statement, `lexemes` up to END, is a catalog statement; other forms of `SHOW` are not."""
     second = lexemes[min(1, len(lexemes) - 1)]
     if lexemes[0].is_word("SHOW"):
         return second.is_word("TABLES", "COLUMNS", "DATABASES", "SCHEMAS")
@@ -60,7 +60,7 @@ def is_catalog_statement(lexemes: Sequence[Lexeme]) -> bool:
 
 
 def catalog_query(text: str, lexemes: Sequence[Lexeme], literals: Sequence[Literal]) -> CatalogQuery:
-    """Return the query for a catalog statement. Raises QueryError with the place in the text."""
+    """Return the query for a catalog statement. Raises QueryError with the position in the text."""
     reader = _Reader(text, lexemes)
     first = reader.take()
     subject = reader.take().text if first.is_word("SHOW") else "COLUMNS"
@@ -85,9 +85,9 @@ def catalog_query(text: str, lexemes: Sequence[Lexeme], literals: Sequence[Liter
 
 
 def _query(text: str, literals: Sequence[Literal], pattern: Lexeme | None = None) -> CatalogQuery:
-    """Return the query of a text with literals of its own; those of the request itself keep their numbers.
+    """Return the query for a text with its own literals, numbered after those of the request.
 
-    pattern: the literal of the request that stands in place of the empty one.
+    pattern: the literal of the request that replaces the empty one.
     """
     lifted = lift_literals(text)
     own = [without_slots(slot) for slot in lifted.slots(lifted.literals())]

@@ -1,10 +1,10 @@
-"""What the text of an expression reads: for configs that hold transforms and filters."""
+"""The columns and volatile functions in the text of an expression, for configs with transforms and filters."""
 
 from gamay.functions.expression import Call, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.sql.parser import parse_expression, parse_unfolded
 
-# Constants of a query, which no two servers compute alike.
+# Constant within a query, but servers would evaluate them at different times.
 _OF_THE_MOMENT = ("now", "ago", "agomv")
 
 
@@ -18,7 +18,7 @@ def columns_of(text: str) -> list[str]:
 
 
 def volatile_functions(text: str) -> list[str]:
-    """Return the functions of an expression that depend on the moment or on chance. Raises QueryError as `columns_of` does.
+    """Return the functions of an expression that depend on the time or on randomness. Raises QueryError like `columns_of`.
 
     >>> volatile_functions("plus(score, now())")
     ['now']

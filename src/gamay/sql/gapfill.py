@@ -1,10 +1,10 @@
-"""Queries with GAPFILL, the only ones that nest: the innermost query is what servers run, the rest is a `Gapfill` of it.
+"""Queries with GAPFILL, the only ones that nest: servers run the innermost query, the others become its `Gapfill`.
 
     SELECT GAPFILL(time, 'format', 'start', 'end', 'bucket' [, 'window'], FILL(column, 'FILL_PREVIOUS_VALUE'), …,
                    TIMESERIESON(column, …)) AS time, column, … FROM t
 
-Such a query may read from an aggregating query in place of a table, and a query may read from it: at most three levels.
-LIMIT bounds filled rows; where it is not written, only the outermost query has the usual one.
+Such a query may read from an aggregating query instead of a table, and another query may read from it: at most three levels.
+LIMIT applies to filled rows; only the outermost query has a default one.
 """
 
 import re
@@ -39,7 +39,7 @@ _USAGE = (
 
 
 def parse_gapfill(text: str, options: Mapping[str, str] | None, parse_level: ParseLevel) -> Query | None:
-    """Compile a text that may use GAPFILL; None when it does not. Raises QueryError.
+    """Compile a text that may use GAPFILL; None if it does not. Raises QueryError.
 
     options: those of the request. parse_level: compiles the text of one level.
     """
@@ -50,19 +50,19 @@ def parse_gapfill(text: str, options: Mapping[str, str] | None, parse_level: Par
     found = [i for i, query in enumerate(queries) if _gapfill_items(query)]
     if not found:
         if any(_is_call(part, "gapfill") for query in queries for e in _expressions(query) for part in walk(e)):
-            raise _invalid(f"GAPFILL is an item of the SELECT list, not a part of an expression: {_USAGE}")
+            raise _invalid(f"GAPFILL must be an item of the SELECT list, not part of an expression: {_USAGE}")
         return None
     if len(found) > 1:
-        raise _invalid("GAPFILL stands in one SELECT list of a query, not in several")
+        raise _invalid("GAPFILL is allowed in only one SELECT list of a query")
     return _Planner(levels, queries, found[0]).plan()
 
 
-# -- the levels of the text
+# -- levels of the text
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One SELECT at its place in the text, all else blanked out. start: where its subquery, if any, began."""
+    """One SELECT at its position in the text, everything else blanked out. start: where its subquery, if any, begins."""
 
     text: str
     start: int
@@ -70,7 +70,7 @@ class _Level:
 
 
 def _split(text: str) -> list[_Level]:
-    """Return the levels of the text, the outermost first."""
+    """Return the levels of the text, outermost first."""
     levels: list[_Level] = []
     rest, start = text, 0
     while True:
@@ -88,7 +88,7 @@ def _split(text: str) -> list[_Level]:
 
 
 def _subquery(text: str, lexemes: Sequence[Lexeme]) -> tuple[int, int] | None:
-    """Return where the parentheses of `FROM (SELECT …)` are."""
+    """Return the positions of the parentheses of `FROM (SELECT …)`."""
     depth = 0
     opening: int | None = None
     for i, lexeme in enumerate(lexemes):
@@ -118,11 +118,11 @@ def _has_limit(lexemes: Sequence[Lexeme]) -> bool:
     )
 
 
-# -- from levels to the query of the servers
+# -- from levels to the servers' query
 
 
 def _named(item: SelectItem) -> SelectItem:
-    """Return an item, GAPFILL without an alias under the name of its time."""
+    """Return an item; GAPFILL without an alias gets the name of its time expression."""
     call = item.expression
     if not isinstance(call, Call) or call.name != "gapfill" or not call.args or item.shown is None:
         return item
@@ -148,7 +148,7 @@ def _aggregates(query: Query) -> bool:
 
 
 class _Planner:
-    """Builds the query of the servers. queries: of the levels, the outermost first; number: of the level with GAPFILL."""
+    """Builds the servers' query. queries: of the levels, outermost first; number: index of the level with GAPFILL."""
 
     def __init__(self, levels: Sequence[_Level], queries: Sequence[Query], number: int) -> None:
         self._levels = levels
@@ -161,7 +161,7 @@ class _Planner:
         if any(query.relational is not None for query in self._queries):
             raise _invalid(OF_ONE_TABLE)
         if any(query.asks_broker for query in self._queries[:-1]):
-            raise _invalid("With GAPFILL, IN_SUBQUERY and functions like reqId('') can stand in the innermost query only")
+            raise _invalid("With GAPFILL, IN_SUBQUERY and functions like reqId('') are allowed in the innermost query only")
         position = self._position()
         call = query.select[position].expression
         assert isinstance(call, Call)
@@ -197,18 +197,18 @@ class _Planner:
         query = self._query
         positions = _gapfill_items(query)
         if len(positions) > 1:
-            raise _invalid("GAPFILL stands once in a SELECT list")
+            raise _invalid("GAPFILL is allowed only once in a SELECT list")
         if query.distinct or query.group_by or _aggregates(query):
             raise _invalid(
-                "GAPFILL and aggregates stand in different queries: SELECT GAPFILL(...) FROM (SELECT ... GROUP BY ...), "
+                "GAPFILL and aggregates must be in different queries: SELECT GAPFILL(...) FROM (SELECT ... GROUP BY ...), "
                 "or SELECT ... FROM (SELECT GAPFILL(...) FROM t) GROUP BY ..."
             )
         if any(isinstance(item.expression, Star) for item in query.select):
-            raise _invalid("The columns beside GAPFILL are named, not *")
+            raise _invalid("SELECT * is not allowed with GAPFILL; name the columns")
         return positions[0]
 
     def _data(self, position: int) -> Query:
-        """Return the query with GAPFILL replaced by its first argument; rows are ordered and counted once filled."""
+        """Return the query with GAPFILL replaced by its first argument; ordering and limits apply to filled rows."""
         items = list(self._query.select)
         call = items[position].expression
         assert isinstance(call, Call)
@@ -228,15 +228,15 @@ class _Planner:
         if self._number == len(self._queries) - 1:
             return None
         if self._number < len(self._queries) - 2:
-            raise _invalid("The query below GAPFILL reads from a table")
+            raise _invalid("The query below GAPFILL must read from a table")
         inner = self._queries[-1]
         if not (inner.group_by or _aggregates(inner)):
-            raise _invalid("The query below GAPFILL aggregates; rows as they are need no query of their own")
+            raise _invalid("The query below GAPFILL must aggregate; rows without aggregation need no subquery")
         return self._data(position)
 
     def _after(self, after: Query, time: str) -> Query:
         if self._number > 1:
-            raise _invalid("At most one query reads from the one with GAPFILL")
+            raise _invalid("At most one query may read from the one with GAPFILL")
         after = replace(after, explain=False, shape=None, options=self._queries[0].options)
         if not (after.group_by or _aggregates(after)):
             return after
@@ -246,13 +246,13 @@ class _Planner:
         return after if after.order_by else replace(after, order_by=(OrderBy(keys[0]),))
 
     def _columns(self, arguments: "_Arguments", position: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the positions of the columns of TIMESERIESON, and of those that FILL repeats."""
+        """Return the positions of the TIMESERIESON columns, and of the columns that FILL repeats."""
         series = tuple(self._selected(column, "TIMESERIESON") for column in arguments.series)
         previous = []
         for column, repeats in arguments.fills:
             filled = self._selected(column, "FILL")
             if filled == position or filled in series:
-                raise _invalid(f"FILL of {to_text(column)}: times and TIMESERIESON columns are known and not filled")
+                raise _invalid(f"FILL of {to_text(column)}: the time and TIMESERIESON columns are not filled")
             if repeats:
                 previous.append(filled)
         if position in series:
@@ -264,21 +264,22 @@ class _Planner:
         for i, item in enumerate(self._query.select):
             if item.expression == column or item.name.lower() == name or to_text(item.expression).lower() == name:
                 return i
-        raise _invalid(f"{where}({to_text(column)}): the column must be selected, too")
+        raise _invalid(f"{where}({to_text(column)}): the column must be selected as well")
 
     def _order(self) -> tuple[tuple[int, bool, bool], ...]:
         order = []
         for key in self._query.order_by:
             found = [i for i, item in enumerate(self._query.select) if item.expression == key.expression]
             if not found:
-                raise _invalid(f"ORDER BY {to_text(key.expression)}: filled rows are ordered by columns that are selected")
+                raise _invalid(f"ORDER BY {to_text(key.expression)}: filled rows can only be ordered by selected columns")
             nulls_last = not key.descending if key.nulls_last is None else key.nulls_last
             order.append((found[0], key.descending, nulls_last))
         return tuple(order)
 
 
 class _Arguments:
-    """The arguments of a GAPFILL call. series: columns of TIMESERIESON; fills: columns, and whether they repeat values."""
+    """The arguments of a GAPFILL call. series: columns of TIMESERIESON; fills: columns, and whether they repeat the last
+    value."""
 
     def __init__(self, call: Call) -> None:
         if len(call.args) <= 5:
@@ -293,18 +294,18 @@ class _Arguments:
         for arg in rest:
             self._read(arg)
         if not self.series:
-            raise _invalid("GAPFILL needs TIMESERIESON(column, ...): the columns whose values name a series")
+            raise _invalid("GAPFILL needs TIMESERIESON(column, ...): the columns whose values identify a series")
 
     def _text(self, arg: Expression, number: int) -> str:
         if not isinstance(arg, Literal):
             what = ("the format of times", "the start", "the end", "the bucket", "the window")[number]
-            raise _invalid(f"GAPFILL: {what} is a constant, not {to_text(arg)}; write {_USAGE}")
+            raise _invalid(f"GAPFILL: {what} must be a constant, not {to_text(arg)}; write {_USAGE}")
         return literal_text(arg.value)
 
     def _read(self, arg: Expression) -> None:
         if isinstance(arg, Call) and arg.name == "timeserieson" and arg.args:
             if self.series:
-                raise _invalid("GAPFILL has TIMESERIESON once, with all columns")
+                raise _invalid("GAPFILL takes TIMESERIESON only once, with all columns")
             self.series = arg.args
         elif isinstance(arg, Call) and arg.name == "fill" and len(arg.args) == 2 and isinstance(arg.args[1], Literal):
             mode = literal_text(arg.args[1].value).upper()
@@ -322,7 +323,7 @@ class _Arguments:
         return start_ms, end_ms
 
     def bucket(self) -> tuple[int, int]:
-        """Return the length of a bucket in milliseconds, and how many buckets make a window."""
+        """Return the length of a bucket in milliseconds, and the number of buckets in a window."""
         bucket_ms = _parsed(Granularity.parse, self._bucket).millis
         if bucket_ms < 1:
             raise _invalid(f"GAPFILL: the bucket '{self._bucket}' is shorter than a millisecond")

@@ -1,6 +1,6 @@
-"""`INSERT INTO [database.]table FROM FILE 'uri' [, FILE 'uri' …]`: files to be taken in.
+"""`INSERT INTO [database.]table FROM FILE 'uri' [, FILE 'uri' …]`: loads files into a table.
 
-Settings come by SET before or after it, or by one OPTION at its end, which gives way to SET.
+Settings come from SET before or after it, or from one OPTION at its end; SET takes precedence.
 """
 
 import re
@@ -17,7 +17,7 @@ _BEGIN = re.compile(rf"{BEFORE_STATEMENT}insert\s")
 
 @dataclass(frozen=True, slots=True)
 class InsertFromFiles:
-    """The statement. uris: of the files, in order. settings: what SET and OPTION say, with names as they are written."""
+    """The statement. uris: of the files, in order. settings: from SET and OPTION, with names as written."""
 
     table: str
     uris: tuple[str, ...]
@@ -25,7 +25,7 @@ class InsertFromFiles:
 
 
 def is_insert(text: str) -> bool:
-    """Whether a text is meant to be such a statement.
+    """Whether a text is such a statement, judging by its beginning.
 
     >>> is_insert("SET taskName = 'mine'; INSERT INTO t FROM FILE 's3://in/'"), is_insert("SELECT 'insert into'")
     (True, False)
@@ -34,7 +34,7 @@ def is_insert(text: str) -> bool:
 
 
 def parse_insert(text: str) -> InsertFromFiles:
-    """Read the statement; raises QueryError that points at what is wrong.
+    """Parse the statement; raises QueryError with the position of an error.
 
     >>> parse_insert("SET a = 1; INSERT INTO t FROM FILE 's3://in/' OPTION(a=2, b=3)").settings
     {'a': '1', 'b': '3'}

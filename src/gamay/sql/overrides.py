@@ -1,7 +1,7 @@
-"""What a table config has queries of the table mean by something else, without the clients' queries being changed.
+"""Rewrites of queries configured in their table config, without changes to clients.
 
-`query.expressionOverrideMap`: a column that holds what an expression computes is read in its place.
-`query.useApproximateFunction`: numbers of distinct values, and percentiles, are those of sketches where there are many.
+`query.expressionOverrideMap`: an expression is replaced by a column that holds its values. `query.useApproximateFunction`:
+distinct counts and percentiles use sketches above a number of values.
 """
 
 import re
@@ -17,13 +17,13 @@ from gamay.sql.parser import parse_expression
 from gamay.sql.query import Query, SelectItem
 
 Overrides: TypeAlias = Mapping[Expression, Expression]
-"""What is meant, by what is written."""
+"""Written expression -> its replacement."""
 
 _PERCENTILE = re.compile(r"percentile(\d*)(?:mv)?")
 
 
 def read_overrides(texts: Mapping[str, str]) -> dict[Expression, Expression]:
-    """Read the map of a table config. Raises InvalidConfigError for a text that is no expression."""
+    """Parse the map of a table config. Raises InvalidConfigError for an invalid expression."""
     found = {}
     for written, meant in texts.items():
         try:
@@ -34,12 +34,12 @@ def read_overrides(texts: Mapping[str, str]) -> dict[Expression, Expression]:
 
 
 def overridden(query: Query, overrides: Overrides) -> Query:
-    """Return a query with what is meant in place of what is written; result columns without an alias are named by it."""
+    """Apply overrides to a query; result columns without an alias are named by the replacement."""
     return _changed(query, lambda expression: replaced(expression, dict(overrides)))
 
 
 def approximated(query: Query) -> Query:
-    """Return a query whose DISTINCTCOUNT and PERCENTILE are exact for few values only; named as in `overridden`."""
+    """Make DISTINCTCOUNT and PERCENTILE approximate beyond few values; columns are named as in `overridden`."""
     return _changed(query, _approximate)
 
 
@@ -62,7 +62,7 @@ def _changed(query: Query, meant: Callable[[Expression], Expression]) -> Query:
         group_by=tuple(map(meant, query.group_by)),
         having=None if query.having is None else meant(query.having),
         order_by=tuple(replace(key, expression=meant(key.expression)) for key in query.order_by),
-        shape=None,  # the text does not tell what is meant
+        shape=None,  # the text does not determine the replacement
     )
 
 

@@ -1,17 +1,17 @@
-"""SQL text to the query model.
+"""Compiles SQL text to the query model.
 
 1. `gamay.sql.options.options.split_trailing_option` cuts OPTION(…) off the end.
-2. `gamay.sql.text.slots.lift_literals` cuts the literals out; what is left, with the pattern of equal literals, is the
+2. `gamay.sql.text.slots.lift_literals` cuts the literals out; the rest, with the pattern of equal literals, identifies the
    template.
-3. `gamay.sql.template.compile_template` compiles a new template with the literals at hand as slots:
+3. `gamay.sql.template.compile_template` compiles a new template with the current literals as slots:
    `gamay.sql.text.lexer.lex`, `gamay.sql.text.tokens.to_tokens`, sqlglot's parser,
    `gamay.sql.translate.expressions.Translator`, `gamay.sql.translate.statement.parse_statement`,
-   `gamay.sql.translate.rewrite.rewrite`. A new text that uses GAPFILL, and may nest, is compiled level by level instead
-   (`gamay.sql.gapfill`). With the option `useMultistageEngine` a query of one table means what queries of several mean, and
-   is compiled as one of these.
-4. A known template is filled with the new literals. Ordinals belong to the template; constants that WHERE compares columns
-   with (`ts > ago('P1D')`, `a < 1 + 2`) are computed each time; a template in which others were computed keeps its statement
-   and is rewritten each time.
+   `gamay.sql.translate.rewrite.rewrite`. A new text with GAPFILL, which may nest, is compiled level by level instead
+   (`gamay.sql.gapfill`). With the option `useMultistageEngine` a query of one table has relational semantics, and is
+   compiled as a relational query.
+4. A known template is filled with the new literals. Ordinals are part of the template; constants compared with columns in
+   WHERE (`ts > ago('P1D')`, `a < 1 + 2`) are computed each time; a template with other computed constants keeps its
+   statement and is rewritten each time.
 """
 
 import re
@@ -39,19 +39,19 @@ from gamay.sql.translate.fold import Folder
 from gamay.sql.translate.statement import parse_single_expression
 
 TEMPLATES_WEIGHT_MAX = 1 << 20
-"""Of the templates that are kept; with what is bound of them, a unit takes 60 to 160 bytes."""
+"""Total weight of the cached templates; including what is bound for them, a unit takes 60 to 160 bytes."""
 
 _CACHED_TEXT_MAX = 20_000
 _GROOVY = re.compile(r"\s*groovy\s*\(", re.IGNORECASE)
 
 _Key: TypeAlias = tuple[str, tuple[int, ...] | None]
-"""How `Lifted` begins, and its pattern."""
+"""Key and pattern of a `Lifted`."""
 
 
 class PlanCache:
-    """The templates used last; safe to share between threads. relational: queries of one table are read as of several.
+    """The most recently used templates; thread-safe. relational: compile queries of one table as relational ones.
 
-    weight_max: bounds what `Template.weight` is in all.
+    weight_max: limit on the total of `Template.weight`.
     """
 
     def __init__(self, weight_max: int = TEMPLATES_WEIGHT_MAX, *, relational: bool = False) -> None:
@@ -62,19 +62,19 @@ class PlanCache:
         return len(self._templates)
 
     def get(self, key: _Key, sources: Sequence[str]) -> Template | None:
-        """Return the template of texts that have the key, and these literals where plans depend on them."""
+        """Return the template of texts with the key, and with these literals where the plan depends on them."""
         return self._templates.get(self._place(key, sources))
 
     def put(self, key: _Key, sources: Sequence[str], template: Template) -> None:
         self._templates.put(self._place(key, sources), template, template.weight)
 
     def peek(self, key: _Key, sources: Sequence[str]) -> Template | None:
-        """Do what `get` does, in less time; the template counts as used no later than before."""
+        """Like `get`, but faster: it does not mark the template as recently used."""
         first = self._templates.peek(key)
         return first if first is None or not first.ordinals else self._templates.peek(self._place(key, sources))
 
     def _place(self, key: _Key, sources: Sequence[str]) -> _Key | tuple[_Key, tuple[str, ...]]:
-        """Return where a template is: behind the first of its key with the literals that plans depend on."""
+        """Return the key of a template: `key` for the first one, with the literals that the plan depends on for others."""
         first = self._templates.peek(key)
         if first is None or first.has_ordinals(sources):
             return key
@@ -95,9 +95,8 @@ def parse_query(
 ) -> Query:
     """Compile a request into a query.
 
-    options: those of the request itself, by stored name; SET and OPTION(…) in the text override them. limits: what LIMIT may
-    be. Raises QueryError: SQL_PARSING with the place in the text for what is no query of the dialect, QUERY_VALIDATION for a
-    function, a LIMIT or an option that does not fit.
+    options: of the request, by stored name; SET and OPTION(…) in the text override them. limits: for LIMIT. Raises
+    QueryError: SQL_PARSING with the position for a syntax error, QUERY_VALIDATION for an invalid function, LIMIT or option.
     """
     body, trailing = split_trailing_option(text)
     reading_time.heed(body, options, trailing)
@@ -122,7 +121,7 @@ def parse_query(
     if query.relational is None:
         if limits is not STANDARD_LIMITS:
             query = with_limits(query, limits)
-        # What a query that asks the broker is in the end, its answers decide; of a long text nothing is kept.
+        # The results of the broker's functions determine the final query; nothing is cached for long texts.
         if not query.asks_broker and len(body) <= _CACHED_TEXT_MAX:
             query.shape = template.shape(lifted.sources, limits)
     if not options and not trailing and template.fill_options is None:
@@ -135,15 +134,15 @@ def parse_query(
 
 
 template_of = _shared_plans.peek
-"""Returns the template of texts without options."""
+"""Returns the cached template of a text without options, or None."""
 
 
 def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal], *, relational: bool) -> Template:
-    """Compile a new text; what Unicode does not have, or what nests too deeply for this process, is no query."""
+    """Compile a new text; invalid Unicode or too deep nesting is a syntax error."""
     try:
         body.encode()
     except UnicodeEncodeError as error:
-        message = "The query is no valid Unicode text: half a surrogate pair stands there alone"
+        message = "The query is not valid Unicode: it has an unpaired surrogate"
         raise syntax_error(body.encode(errors="replace").decode(), error.start, message) from None
     try:
         return compile_template(body, lifted, literals, relational=relational)
@@ -152,7 +151,7 @@ def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal], *, relatio
 
 
 def _asks_multi_stage(body: str, options: Mapping[str, str]) -> bool:
-    """Whether the option is on, which must be known before a text is compiled; SET overrides what came beside the text."""
+    """Whether the option is on, which must be known before compiling; SET overrides options given beside the text."""
     chosen = flag(options, MULTI_STAGE)
     if MULTI_STAGE.lower() in body.lower():
         lexemes = lex(body)
@@ -163,20 +162,20 @@ def _asks_multi_stage(body: str, options: Mapping[str, str]) -> bool:
 
 
 def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits) -> Query:
-    """Compile one of the queries that GAPFILL combines; alone it would mean something else, hence its own templates."""
+    """Compile one of the queries that GAPFILL combines, with separate templates: on its own the text has another meaning."""
     return parse_query(text, options, limits, plans=_level_plans)
 
 
 def parse_expression(text: str) -> Expression:
     """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
-    if _GROOVY.match(text):  # what follows is no SQL
-        advice = "Groovy scripts are not run; write the function in SQL, e.g. concat(a, '-', b)"
+    if _GROOVY.match(text):  # the rest is not SQL
+        advice = "Groovy is not supported; write the expression in SQL, e.g. concat(a, '-', b)"
         raise QueryError(ErrorCode.SQL_PARSING, advice)
     return _folded(parse_unfolded(text))
 
 
 def _parse_condition(text: str) -> Expression:
-    """Parse a condition that a function takes as a text; names in it may have dots."""
+    """Parse a condition that is a text argument of a function; its names may contain dots."""
     return _folded(parse_unfolded(text, None))
 
 
@@ -187,7 +186,7 @@ def _folded(written: Expression) -> Expression:
 
 
 def parse_unfolded(text: str, qualifiers: frozenset[str] | None = frozenset()) -> Expression:
-    """Parse a single expression as it is written: calls of constants are not computed, and literals are slots."""
+    """Parse a single expression without folding: calls of constants are not computed, and literals are slots."""
     lifted = lift_literals(text)
     return parse_single_expression(text, lifted.slots(lifted.literals()), qualifiers)
 

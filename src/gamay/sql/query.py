@@ -1,4 +1,4 @@
-"""The query model: what a SELECT says, before it is bound to a schema."""
+"""The query model: a SELECT before it is bound to a schema."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,8 +13,8 @@ from gamay.sql.relational import RelationalStatement
 class SelectItem:
     """One output column: its expression and the name it has in the result.
 
-    shown: what the name is the text of, as written (`add(a, b)`, where the expression is `a + b`); None where an alias was
-    given, or the name is settled otherwise.
+    shown: the expression as written, whose text is the name (`add(a, b)` for `a + b`); None with an alias, or if the name is
+    determined otherwise.
     """
 
     expression: Expression
@@ -33,15 +33,15 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Gapfill:
-    """What GAPFILL makes of the rows of a query: one row for each time bucket and series that has none.
+    """Fills the gaps in a query's rows: one row for each time bucket and series without one.
 
-    before: a selection from the query's rows, done first; its columns, else the query's, are the ones filled.
-    after: a query of the filled rows, done last.
-    time: the column of times, as `format` writes them; series: the columns whose values name a series (positions).
-    start_ms, end_ms: the times to fill, end exclusive. bucket_ms: the length of a bucket.
-    window: the number of buckets that an aggregating `after` sees as one. previous: columns that repeat the last value of
+    before: a selection from the query's rows, applied first; its columns, else the query's, are filled.
+    after: a query over the filled rows, applied last.
+    time: position of the time column, in `format`; series: positions of the columns that identify a series.
+    start_ms, end_ms: range to fill, end exclusive. bucket_ms: length of a bucket.
+    window: number of buckets that an aggregating `after` treats as one. previous: columns that repeat the last value of
     their series; the others are filled with the default of their type.
-    order_by: columns, whether they descend, and whether nulls come last. limit, offset: of filled rows; None is no limit.
+    order_by: column, whether descending, and whether nulls come last. limit, offset: of filled rows; None without a limit.
     """
 
     before: "Query | None"
@@ -60,18 +60,18 @@ class Gapfill:
 
 
 class Weighed(Hashable, Protocol):
-    """Object that caches compare. weight: what it adds to the total that they bound."""
+    """A hashable object with a weight. weight: its share of a cache's limit."""
 
     @property
     def weight(self) -> int: ...
 
 
 class Shape(NamedTuple):
-    """What queries have in common that differ in the literals of WHERE alone.
+    """What queries that differ only in the literals of WHERE have in common.
 
-    template: of their text, compared by identity. fixed: its literals that stand elsewhere, as written; of queries without
-    a text all but the literals of WHERE. limits, log2m: the cluster's settings that were put into them. added: what was
-    ANDed to WHERE since.
+    template: of their text, compared by identity. fixed: the literals elsewhere, as written; for queries without a text,
+    everything but the literals of WHERE. limits, log2m: the cluster's settings applied to them. added: the conditions ANDed
+    to WHERE afterwards.
     """
 
     template: Weighed
@@ -81,29 +81,29 @@ class Shape(NamedTuple):
     added: tuple[Hashable, ...] = ()
 
     def plus(self, *added: Hashable) -> "Shape":
-        """Return the shape of the queries with conditions that are known by this."""
+        """Return the shape of queries with additional conditions, identified by `added`."""
         return self._replace(added=(*self.added, *added))
 
 
-@dataclass(slots=True)  # not frozen: one is made for each request, and with so many fields that would take 2 µs
+@dataclass(slots=True)  # not frozen: one is created for each request, and freezing so many fields would take 2 µs
 class Query:
-    """A single-table SELECT after rewriting: aliases and ordinals are resolved, a GROUP BY that says no more is DISTINCT.
+    """A single-table SELECT after rewriting: aliases and ordinals are resolved, and a GROUP BY equal to DISTINCT is one.
 
-    Never changed.
+    Immutable by convention.
 
     table: as written, may end in _OFFLINE or _REALTIME; None for a query of literals only.
-    where, having: boolean expressions. limit: the number of rows wanted (10 when not written); has_limit: it is written;
-    looks_ahead: the last row of them is only there to know that there are more.
+    where, having: boolean expressions. limit: number of rows (default 10); has_limit: whether it is written; looks_ahead:
+    whether the last row only serves to detect that there are more.
     options: by canonical name, values as text.
-    gapfill: what is done with the rows at the end.
-    asks_broker: it holds calls that the broker answers first: subqueries (IN_SUBQUERY), reqId('') and the like.
-    grouping_sets: of GROUPING SETS, ROLLUP and CUBE: for each set the positions of its keys in `group_by`, ascending; the
-    same set may occur twice. Empty in a plain GROUP BY.
-    relational: the statement, where it is more than one SELECT of one table; all else but the options means nothing then.
-    shape: see there; None where nothing is known of other queries.
-    constants: what stands elsewhere than in WHERE for constants that each query of the shape has others of, and these.
-    varies_only_in_where: whether what was made of all but WHERE for one query of the shape serves the others; not so where
-    constants elsewhere are computed for each.
+    gapfill: applied to the final rows.
+    asks_broker: whether it contains calls that the broker evaluates first: subqueries (IN_SUBQUERY), reqId('') and the like.
+    grouping_sets: of GROUPING SETS, ROLLUP and CUBE: for each set the positions of its keys in `group_by`, ascending; a set
+    may occur twice. Empty for a plain GROUP BY.
+    relational: the statement of a relational query, for which only the options among the other fields are valid.
+    shape: of the query, or None if it shares nothing with others.
+    constants: placeholders outside of WHERE -> their values in this query; other queries of the shape have other values.
+    varies_only_in_where: whether everything bound for one query of the shape, except WHERE, is valid for the others; not if
+    constants elsewhere are computed per query.
     """
 
     table: str | None
@@ -128,7 +128,7 @@ class Query:
     constants: Mapping[Expression, Expression] | None = None
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Query":
-        """Return the query with each of its expressions changed."""
+        """Return the query with each expression replaced by `change`."""
         return replace(
             self,
             select=tuple([replace(item, expression=change(item.expression)) for item in self.select]),
@@ -140,7 +140,7 @@ class Query:
 
     @property
     def whole(self) -> "Query":
-        """The query with its constants in their places."""
+        """The query with its placeholders replaced by constants."""
         if not self.constants:
             return self
         constants = dict(self.constants)
@@ -149,7 +149,7 @@ class Query:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that it reads, as written."""
+        """The names of the tables that the query reads, as written."""
         if self.relational is not None:
             return self.relational.tables
         return () if self.table is None else (self.table,)

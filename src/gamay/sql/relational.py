@@ -1,8 +1,8 @@
-"""Queries that are more than one SELECT of one table: joins, subqueries, windows, set operations, VALUES.
+"""Relational queries, which are more than one SELECT of one table: joins, subqueries, windows, set operations, VALUES.
 
-What they mean is up to `gamay.relational`; here is how they are told from other queries, and sqlglot's tree of them.
-Precedence and clause structure are those of sqlglot; functions, types and literals reach the tree as in
-`gamay.sql.text.tokens`, so that an expression means the same in both kinds of queries.
+`gamay.relational` defines their semantics; this module recognizes them and builds sqlglot's tree. Precedence and clause
+structure are sqlglot's; functions, types and literals are passed to the tree as in `gamay.sql.text.tokens`, so that an
+expression has the same meaning in both kinds of queries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ _KEYWORDS = {
 _PREFIX_TYPES = {"DATE": DataType.TIMESTAMP, "TIMESTAMP": DataType.TIMESTAMP, "X": DataType.BYTES}
 # words that are also names of functions: left('abc', 1)
 _ALSO_FUNCTIONS = frozenset({"LEFT", "RIGHT"})
-# keywords only where what follows is as here; elsewhere they may be names
+# keywords only before these words; elsewhere they may be names
 _ONLY_BEFORE: dict[str, tuple[str, ...]] = {
     "ANTI": ("JOIN",),
     "SEMI": ("JOIN",),
@@ -81,7 +81,7 @@ _ONLY_BEFORE: dict[str, tuple[str, ...]] = {
     "RANGE": ("BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"),
     "ROWS": ("BETWEEN", "UNBOUNDED", "CURRENT"),
 }
-# words that are no names although they are no keywords of the parser: it knows them where it expects them
+# words that are neither names nor keywords of the parser, which recognizes them where it expects them
 _SOFT = frozenset(
     {
         *("WITHIN", "NULLS", "FIRST", "LAST", "UNBOUNDED", "CURRENT", "ROW", "PRECEDING", "FOLLOWING", "GROUPS", "EXCLUDE"),
@@ -102,19 +102,19 @@ _BEGIN_CLAUSE = frozenset(
 
 @dataclass(slots=True)
 class Cost:
-    """What the last of the statements that differ in literals alone took of the processor's time; None before it ended."""
+    """Processor time of the latest statement among those that differ only in literals; None before one finished."""
 
     took_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RelationalStatement:
-    """A request of several tables or SELECTs, as written.
+    """A relational request, as written.
 
-    tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
-    `gamay.sql.translate.statement.Statement`. described: a table that must exist, although no row of it is read.
-    analyzes: EXPLAIN ANALYZE. files: the literals that name what is read, as in `FROM 'x.parquet'`. cost: shared by all
-    statements of a text that differ in literals alone.
+    tree: sqlglot's, with literals as indexes into `literals`. text: for positions in errors. set_options: as in
+    `gamay.sql.translate.statement.Statement`. described: a table that must exist, although no rows of it are read. analyzes:
+    whether it is EXPLAIN ANALYZE. files: the literals that are names of files, as in `FROM 'x.parquet'`. cost: shared by all
+    statements of a text that differ only in literals.
     """
 
     text: str
@@ -129,7 +129,7 @@ class RelationalStatement:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that it reads, as written, each once; those of WITH are none."""
+        """The distinct names of the tables that the statement reads, as written, without those of WITH."""
         own = {cte.alias.lower() for cte in self.tree.find_all(exp.CTE)}
         names: dict[str, None] = {}
         for table in self.tree.find_all(exp.Table):
@@ -140,17 +140,17 @@ class RelationalStatement:
 
 
 class _Dialect(Dialect):
-    # nulls come last when ascending and first when descending, unless it is written otherwise
+    # nulls come last when ascending and first when descending, by default
     NULL_ORDERING = "nulls_are_large"
 
 
 def may_begin(lexeme: Lexeme) -> bool:
-    """Whether a statement of several SELECTs may begin with a lexeme."""
+    """Whether a relational statement may begin with a lexeme."""
     return lexeme.is_word("SELECT", *_BEGINNINGS) or lexeme.is_op("(")
 
 
 def is_relational(lexemes: Sequence[Lexeme]) -> bool:
-    """Whether a statement, `lexemes` up to END, is more than one SELECT of one table."""
+    """Whether a statement, `lexemes` up to END, is relational."""
     if lexemes[0].is_word(*_BEGINNINGS) or lexemes[0].is_op("("):
         return True
     depth, in_from = 0, False
@@ -176,7 +176,7 @@ def is_relational(lexemes: Sequence[Lexeme]) -> bool:
 
 
 def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme]) -> bool:
-    """Whether a word is of a query of several tables or SELECTs."""
+    """Whether a word occurs only in relational queries."""
     called = following.is_op("(")
     if word.text == "SELECT":
         return place > 0
@@ -192,7 +192,7 @@ def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme
 
 
 def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[int, ...]]:
-    """Parse a statement, `lexemes` up to END; return it with the literals that name files. Raises QueryError."""
+    """Parse a statement, `lexemes` up to END; return the tree and the literals that name files. Raises QueryError."""
     converter = _RelationalTokens(text, _with_limits(text, lexemes))
     tokens = converter.run()
     try:
@@ -208,9 +208,9 @@ def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[i
 
 
 def _with_limits(text: str, lexemes: Sequence[Lexeme]) -> list[Lexeme]:
-    """Return lexemes with `LIMIT n` for each `FETCH FIRST n ROWS ONLY`, and `OFFSET n` for each `OFFSET n ROWS`.
+    """Replace each `FETCH FIRST n ROWS ONLY` with `LIMIT n`, and each `OFFSET n ROWS` with `OFFSET n`.
 
-    `FETCH FIRST ROW ONLY` becomes `FETCH ROW ONLY`, which the parser takes as it is.
+    `FETCH FIRST ROW ONLY` becomes `FETCH ROW ONLY`, which the parser accepts.
     """
     found: list[Lexeme] = []
     for lexeme in lexemes:
@@ -234,7 +234,7 @@ def _with_limits(text: str, lexemes: Sequence[Lexeme]) -> list[Lexeme]:
 
 
 class _RelationalTokens(TokenConverter):
-    """Converter for statements of several SELECTs: more words are keywords, and names may have a list of columns."""
+    """Converter for relational statements: more words are keywords, and aliases may have a list of columns."""
 
     keywords = _KEYWORDS
 
@@ -243,7 +243,7 @@ class _RelationalTokens(TokenConverter):
         self.files: list[int] = []
 
     def _prefixed(self, prefix: Lexeme, text: Lexeme) -> None:
-        """`DATE '…'` and `TIMESTAMP '…'` are moments here, and `X'…'` is BYTES."""
+        """Convert `DATE '…'` and `TIMESTAMP '…'` to timestamps, and `X'…'` to BYTES."""
         to = _PREFIX_TYPES.get(prefix.text)
         if to is None:
             return
@@ -256,7 +256,7 @@ class _RelationalTokens(TokenConverter):
         self.position += 1
 
     def limit_type(self, name: str, precision: Sequence[Lexeme]) -> None:
-        """The digits of a DECIMAL say which type it is."""
+        """Emit the digits of a DECIMAL, which determine its type."""
         for number in precision if name == DataType.BIG_DECIMAL.value else ():
             self._emit(TokenType.COMMA, ",", number)
             self._literal(number)
@@ -265,10 +265,10 @@ class _RelationalTokens(TokenConverter):
         return lexeme.kind is TokenKind.STRING
 
     def _literal(self, lexeme: Lexeme) -> None:
-        """A text where a table stands is the name of a file."""
+        """Emit a literal; a string in place of a table is the name of a file."""
         before = [token.token_type for token in self.tokens[-2:]]
         of_table = before[-1:] in ([TokenType.FROM], [TokenType.JOIN]) and before[0] is not TokenType.DISTINCT
-        if lexeme.kind is TokenKind.STRING and of_table:  # not of IS DISTINCT FROM
+        if lexeme.kind is TokenKind.STRING and of_table:  # not in IS DISTINCT FROM
             self.files.append(lexeme.literal)
             self._emit(TokenType.IDENTIFIER, lexeme.text, lexeme)
         else:
@@ -300,7 +300,7 @@ class _RelationalTokens(TokenConverter):
     def begin_keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
         if lexeme.text == "PARTITION":
             self.position += 1
-        if lexeme.text == "LEFT" and following.is_word("ASOF"):  # which is ASOF LEFT for the parser
+        if lexeme.text == "LEFT" and following.is_word("ASOF"):  # the parser expects ASOF LEFT
             self._emit(TokenType.ASOF, "ASOF", following)
             self.position += 1
         if lexeme.text == "TABLE":
@@ -310,7 +310,8 @@ class _RelationalTokens(TokenConverter):
             self.begin_clause()
 
     def is_call(self, lexeme: Lexeme, following: Lexeme) -> bool:
-        """A name right after another, or after a parenthesis, is an alias whose columns are named in parentheses."""
+        """Whether a name before a parenthesis is a function; after another name or a parenthesis it is an alias with
+        columns."""
         if lexeme.kind is TokenKind.WORD and lexeme.text in _SOFT and lexeme.text != "ROW":
             return False
         previous = self.tokens[-1].token_type if self.tokens else None
@@ -323,7 +324,7 @@ class _RelationalTokens(TokenConverter):
             super()._check_operand(lexeme, following)
 
     def _names_query(self, previous: TokenType | None) -> bool:
-        """Whether `x (a, b) AS (…` stands here, where WITH goes on."""
+        """Whether this is the next `x (a, b) AS (…` of a WITH clause."""
         if previous is not TokenType.COMMA:
             return False
         depth = 0

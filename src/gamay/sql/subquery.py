@@ -1,8 +1,7 @@
-"""IN_SUBQUERY(x, 'SELECT IDSET(y) FROM …'): a query inside a literal, answered before the query around it.
+"""IN_SUBQUERY(x, 'SELECT IDSET(y) FROM …'): a query in a literal, answered before the outer query.
 
-What the inner query answers takes its place: `IN_SUBQUERY(x, '…')` becomes `inIdSet(x, '<id set>')`.
-IN_PARTITIONED_SUBQUERY, which looks values up only among those of the same partition, gives the same answer wherever the
-partitions of both tables are those of x and y, as they must be.
+Its result replaces it: `IN_SUBQUERY(x, '…')` becomes `inIdSet(x, '<id set>')`. IN_PARTITIONED_SUBQUERY, which looks values
+up only within the same partition, gives the same result if both tables are partitioned by x and y, as it requires.
 """
 
 from collections.abc import Callable
@@ -14,13 +13,14 @@ from gamay.sql.query import Query
 
 
 def answered(call: Call, answer: Callable[[str], str]) -> Expression:
-    """Return IN_SUBQUERY(x, 'query') with its answer; `answer` returns the id set of a query, as text. Raises QueryError."""
+    """Replace IN_SUBQUERY(x, 'query') with a lookup in its result; `answer` runs a query and returns its id set. Raises
+    QueryError."""
     text = _text_of(call.args)
     return Call("inidset", (call.args[0], Literal(answer(text), DataType.STRING)))
 
 
 def check_is_id_set(query: Query) -> None:
-    """Raise QueryError unless a subquery selects an IDSET of a table and nothing else."""
+    """Raise QueryError unless a subquery selects exactly one IDSET of a table."""
     items = [item.expression for item in query.select]
     is_one = len(items) == 1 and isinstance(items[0], Call) and items[0].name in ("idset", "idsetmv")
     if not is_one or query.group_by or query.table is None or query.explain or query.gapfill is not None:

@@ -1,4 +1,4 @@
-"""Compiled queries with places for their literals, so that a query of known shape costs microseconds."""
+"""Compiled queries with slots for their literals, so that compiling a query of known shape costs microseconds."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,13 +27,12 @@ Literals: TypeAlias = Sequence[Literal]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Template:
-    """A compiled query that lacks its literals.
+    """A compiled query without its literals.
 
-    ordinals: literals that the plan depends on, by number, with the text they had. fill: makes the query, without options
-    and shape. fill_options: makes the options that SET and hints gave.
-    table: that FROM names. where: the condition with its slots. is_plain: whether a query is known by the literals of WHERE
-    and those that `fixed` picks, which stand elsewhere; None picks none. weight: what it weighs in caches: the length of its
-    text, and something for the rest.
+    ordinals: (index, text) of the literals that the plan depends on. fill: makes the query, without options and shape.
+    fill_options: makes the options from SET and hints. table: of FROM. where: the condition with slots. is_plain: whether
+    the literals of WHERE, and those elsewhere that `fixed` picks (None picks none), identify a query. weight: in caches, the
+    length of the text plus a constant.
     """
 
     weight: int
@@ -47,21 +46,21 @@ class Template:
     is_plain: bool = False
 
     def shape(self, sources: Sequence[str], limits: RowLimits, log2m: int | None = None) -> Shape:
-        """Return the shape of a query with these literals, as written. limits, log2m: what the cluster's settings say."""
+        """Return the shape of a query with these literals, as written. limits, log2m: from the cluster's settings."""
         return Shape(self, None if self.fixed is None else self.fixed(sources), limits, log2m)
 
     def has_ordinals(self, sources: Sequence[str]) -> bool:
-        """Whether the plan depends on no other literals than these, as written."""
+        """Whether these literals, as written, are those that the plan depends on."""
         return all(sources[i] == source for i, source in self.ordinals)
 
     def fits(self, literals: Literals) -> bool:
-        """Whether the plan holds for these literals; numbers beyond 64 bits are checked by compiling anew."""
-        # a list, for a generator takes longer than the few literals
+        """Whether the template is valid for these literals; numbers beyond 64 bits are checked by compiling again."""
+        # a list, since a generator takes longer for few literals
         return len(literals) == self.num_literals and DataType.BIG_DECIMAL not in [literal.type for literal in literals]
 
 
 def compile_template(text: str, lifted: Lifted, literals: Literals, *, relational: bool = False) -> Template:
-    """Parse and check a text, whose distinct literals are given. relational: see `parse_statement`. Raises QueryError."""
+    """Parse and check a text, given its distinct literals. relational: see `parse_statement`. Raises QueryError."""
     slots = lifted.slots(literals)
     with compiling():
         statement = parse_statement(text, slots, relational=relational)
@@ -92,7 +91,7 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
 
 
 def _relational(statement: RelationalStatement, sources: Sequence[str]) -> Template:
-    """Return the template of a query of several SELECTs: its tree, which the literals are put beside."""
+    """Return the template of a relational query: its tree, with the literals beside it."""
     explain = statement.explain
 
     def fill(literals: Literals) -> Query:
@@ -121,7 +120,7 @@ def _computes(where: Expression | None) -> bool:
 
 
 def _compiling(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:
-    """Let the constants that are computed each time have the time that those of one compiled query have."""
+    """Limit the time for computing constants in each filling to that of compiling one query."""
 
     def fill_in_time(literals: Literals) -> Query:
         with compiling():
@@ -131,7 +130,7 @@ def _compiling(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]
 
 
 def _marked(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:
-    """Mark the queries as ones that the broker completes; what such a query is in the end, its answers decide."""
+    """Mark the queries as ones that the broker completes; the results of its functions determine the final query."""
     return lambda literals: replace(fill(literals), asks_broker=True)
 
 
@@ -140,7 +139,7 @@ def _has_huge(slots: Sequence[Slot]) -> bool:
 
 
 def _recompiler(statement: Statement) -> Callable[[Literals], Query]:
-    """For a statement with constants to compute: put the literals in, then rewrite all of it."""
+    """Return a filler for a statement with computed constants: insert the literals, then rewrite the statement."""
 
     def recompile(literals: Literals) -> Query:
         def put(expression: Expression) -> Expression:
@@ -168,7 +167,7 @@ def _check_numbers(statement: Statement) -> None:
 
 
 def check_number_range(expression: Expression) -> None:
-    """Raise QueryError for a whole number of the text that 64 bits do not hold."""
+    """Raise QueryError for an integer literal beyond 64 bits."""
     for part in walk(expression):
         if isinstance(part, Slot) and part.type is DataType.BIG_DECIMAL:
             huge = next(literal for literal in members(part) if literal.type is DataType.BIG_DECIMAL)
@@ -232,7 +231,7 @@ def _constant(value: Expression | None) -> Callable[[Literals], Expression | Non
 
 
 def _behind_where(rewritten: Rewritten) -> list[Expression]:
-    """Return all expressions but WHERE."""
+    """Return all expressions except WHERE."""
     statement = rewritten.statement
     having = [] if statement.having is None else [statement.having]
     keys = [key.expression for key in statement.order_by]
@@ -240,7 +239,7 @@ def _behind_where(rewritten: Rewritten) -> list[Expression]:
 
 
 def _slots_elsewhere(rewritten: Rewritten) -> set[int] | None:
-    """Return the numbers of the literals that stand elsewhere than in WHERE; None where some are computed from others."""
+    """Return the indexes of the literals outside of WHERE; None if some constants there are computed."""
     parts = [part for expression in _behind_where(rewritten) for part in walk(expression)]
     if any(isinstance(part, Computed) for part in parts):
         return None
@@ -297,7 +296,7 @@ def _select_filler(rewritten: Rewritten, constant: bool) -> Callable[[Literals],
 
 
 def _options_filler(options: Mapping[str, Literal], text: str) -> Callable[[Literals], dict[str, str]] | None:
-    """Return what gives the options that SET and the hints of a text say, hints first; None where they say nothing."""
+    """Return a function that makes the options of SET and hints, where hints take precedence; None without any."""
     hints = hint_options(text)
     if not (options or hints):
         return None

@@ -1,1 +1,1 @@
-"""What a query may say beside SELECT: options, hints, limits of rows."""
+"""Parts of a query besides SELECT: options, hints, row limits."""

@@ -23,9 +23,9 @@ _OPTIONS = {
 
 
 def hint_options(text: str) -> dict[str, str]:
-    """Return what the hints of a query say, as options; a hint that is no option is called `hint.key`, or `hint`.
+    """Return the hints of a query as options; a hint without an equivalent option is named `hint.key`, or `hint`.
 
-    Raises QueryError 150 for what is no hint.
+    Raises QueryError 150 for a malformed hint.
 
     >>> hint_options("SELECT /*+ joinOptions(max_rows_in_join='10', join_strategy='hash') */ 1")
     {'maxRowsInJoin': '10', 'joinOptions.join_strategy': 'hash'}
@@ -44,7 +44,7 @@ def hint_options(text: str) -> dict[str, str]:
 
 
 def _matches(pattern: re.Pattern[str], part: str, text: str, start: int) -> Iterator[re.Match[str]]:
-    """Yield what a part of a text, which begins at `start`, is made of. Raises QueryError for what does not fit."""
+    """Yield the matches that make up a part of a text, which begins at `start`. Raises QueryError for anything else."""
     position, end = len(part) - len(part.lstrip()), len(part.rstrip())
     while position < end:
         match = pattern.match(part, position)

@@ -1,8 +1,8 @@
-"""Which query options there are, what values each takes, and how they are read.
+"""Known query options, their valid values, and functions to read them.
 
-Names and meanings are Pinot's, but those of `brokerPruning`, `maxQueryMemoryBytes` and of what a query may read, which are
-Pinot's keys of tables. Options that steer what this engine does not have are checked like all
-others and then have no effect; `docs/guide/sql.md` says which act.
+Names and meanings are Pinot's, except for `brokerPruning`, `maxQueryMemoryBytes` and the limits on scans, which in Pinot are
+table settings. Options for features that this engine lacks are validated and have no effect; `docs/guide/sql.md` lists the
+effective ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,9 +16,9 @@ MULTI_STAGE = "useMultistageEngine"
 NULL_HANDLING = "enableNullHandling"
 SKIP_INDEXES = "skipIndexes"
 SKIPPABLE = ("inverted", "range", "zone_map", *SECONDARY_KINDS)
-"""The kinds of indexes that `skipIndexes` names."""
+"""The kinds of indexes that `skipIndexes` accepts."""
 NULLS_ON = {NULL_HANDLING: "true"}
-"""The options of a query that has null handling and says nothing else."""
+"""The options of a query with null handling and no others."""
 
 _LONG_MAX = 2**63 - 1
 
@@ -43,7 +43,7 @@ maxRowsInWindow maxRowsInDistinct maxRowsWithoutChangeInDistinct maxExecutionTim
 maxServerResponseSizeBytes maxQueryResponseSizeBytes maxQueryMemoryBytes maxDocsScanned maxEntriesScannedInFilter
 maxEntriesScannedPostFilter maxStreamingPendingBlocks vectorNprobe vectorMaxCandidates vectorEfSearch
 """
-# any whole number: 0 or less switches what they limit off
+# any whole number: 0 or less disables what they limit
 _INTEGERS = """
 extraPassiveTimeoutMs upsertViewFreshnessMs minSegmentGroupTrimSize minServerGroupTrimSize minBrokerGroupTrimSize
 mseMinGroupTrimSize groupTrimThreshold sortAggregateLimitThreshold multiStageLeafLimit inPredicatePruningThreshold
@@ -62,7 +62,7 @@ _TEXTS = """
 database routingOptions sampler orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
 applicationName workloadName queryHash invertedIndexDistinctCostRatio
 """
-# hints, which say how Pinot is to find the answer
+# hints about Pinot's execution
 _HINTS = """
 aggOptions.is_enable_group_trim aggOptions.is_leaf_return_final_result aggOptions.is_partitioned_by_group_by_keys
 aggOptions.is_skip_leaf_stage_group_by aggOptions.max_initial_result_holder_capacity aggOptions.mse_min_group_trim_size
@@ -71,7 +71,7 @@ joinOptions.left_distribution_type joinOptions.right_distribution_type setOpOpti
 tableOptions.is_replicated tableOptions.partition_function tableOptions.partition_key tableOptions.partition_parallelism
 tableOptions.partition_size windowOptions.is_partitioned_by_window_keys
 """
-# of the engine of Pinot: its joins, its memory, its indexes
+# specific to Pinot's engine: its joins, memory and indexes
 _STEERING_NOTHING = """
 AndScanReordering allowReverseOrder chunkSizeExtractFinalResult collectGCStats enableMaterializedViewRewrite
 enableMultiClusterRouting excludeVirtualColumns explainAskingServers extraPassiveTimeoutMs inPredicateLookupAlgorithm
@@ -92,7 +92,7 @@ vectorExactRerank vectorUseBoundedQueue vectorUseRelativeDistance workloadName
 
 @dataclass(frozen=True, slots=True)
 class OptionKind:
-    """What an option's value may be. accepted: ends the sentence "The query option x is …"."""
+    """The valid values of an option. accepted: completes the sentence "The query option x must be …"."""
 
     accepted: str
     accepts: Callable[[str], bool]
@@ -145,29 +145,29 @@ _NAMES = {name.lower(): name for name in _KINDS}
 OPTIONS = tuple(_KINDS)
 
 NO_EFFECT = frozenset([*_STEERING_NOTHING.split(), *_HINTS.split()])
-"""Options that are checked and steer nothing here; the response warns of those that a query sets."""
+"""Options that are validated but have no effect; responses warn of them."""
 
 
 def option_name(name: str) -> str:
-    """Return the spelling under which an option is stored; unknown names stay as they are."""
+    """Return the canonical spelling of an option; unknown names are unchanged."""
     return _NAMES.get(name.lower(), name)
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raise QueryError for a value that an option cannot have; unknown options may have any."""
+    """Raise QueryError for an invalid value of an option; unknown options accept any."""
     for name, value in options.items():
         kind = _KINDS.get(name)
         if kind is not None and not kind.accepts(value.strip()):
-            raise QueryError(ErrorCode.SQL_PARSING, f"The query option {name} is {kind.accepted}, not '{value}'")
+            raise QueryError(ErrorCode.SQL_PARSING, f"The query option {name} must be {kind.accepted}, not '{value}'")
 
 
 def unknown_options(options: Iterable[str]) -> list[str]:
-    """Return those names of options that nobody knows, each with the known one that it is like, if there is one."""
+    """Return the unknown names among options, each with a similar known one, if any."""
     return [f"'{name}'.{nearest(name, _KINDS)}" for name in options if name not in _KINDS]
 
 
 def skipped_indexes(options: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Return by column the kinds of indexes that a query is not to use."""
+    """Return, by column, the kinds of indexes that a query must not use."""
     parts = [part.partition("=") for part in options.get(SKIP_INDEXES, "").split("&") if part]
     return {column.strip(): frozenset(kind.strip().lower() for kind in kinds.split(",")) for column, _, kinds in parts}
 
@@ -179,6 +179,6 @@ def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
 
 
 def number(options: Mapping[str, str], name: str, default: int) -> int:
-    """Return a numeric option; options are checked by `check_options` before anything reads them."""
+    """Return a numeric option; `check_options` has validated it."""
     value = options.get(name)
     return default if value is None else int(value)

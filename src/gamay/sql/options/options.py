@@ -1,8 +1,8 @@
-"""Query options: where they come from, and which of two wins. `gamay.sql.options.option_values` knows each of them.
+"""Query options: their sources and precedence. `gamay.sql.options.option_values` defines them.
 
-From the strongest to the weakest: `SET key = value;` before the query (the last of equal keys), `OPTION(key=value, …)` at
-its end, the request's `queryOptions`, the request's `trace`. Known names are matched without regard to case; unknown ones
-are kept, for clients send options of their own. Values are text.
+In order of precedence: `SET key = value;` before the query (the last of equal keys), `OPTION(key=value, …)` at its end, the
+request's `queryOptions`, the request's `trace`. Known names are matched ignoring case; unknown ones are kept, since clients
+send their own options. Values are text.
 """
 
 import re
@@ -24,7 +24,7 @@ def _parsed(text: str, separator: str, *, equals_in_values: bool) -> tuple[tuple
             continue
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name or ("=" in value and not equals_in_values):
-            raise QueryError(ErrorCode.SQL_PARSING, f"'{part.strip()}' is no query option; each is written key=value")
+            raise QueryError(ErrorCode.SQL_PARSING, f"'{part.strip()}' is not a query option of the form key=value")
         name = option_name(name)
         if options.setdefault(name, value) != value:
             raise QueryError(
@@ -34,9 +34,9 @@ def _parsed(text: str, separator: str, *, equals_in_values: bool) -> tuple[tuple
 
 
 def parse_query_options(text: str) -> dict[str, str]:
-    """Parse the request field `queryOptions`, `key=value;key2=value2`; raises QueryError for a part that is none.
+    """Parse the request field `queryOptions`, `key=value;key2=value2`; raises QueryError for an invalid part.
 
-    Blank parts are skipped and an option repeated with the same value is one: clients send both.
+    Blank parts are skipped, and an option may be repeated with the same value: clients do both.
 
     >>> parse_query_options(";timeoutms=5;timeoutMs=5;skipIndexes=a=range")
     {'timeoutMs': '5', 'skipIndexes': 'a=range'}
@@ -45,9 +45,9 @@ def parse_query_options(text: str) -> dict[str, str]:
 
 
 def split_trailing_option(text: str) -> tuple[str, dict[str, str]]:
-    """Cut `OPTION(key=value, …)` off the end of a query; quotes around a value, which some clients write, are dropped.
+    """Cut `OPTION(key=value, …)` off the end of a query; quotes around values, which some clients write, are removed.
 
-    Comments may stand behind it, and what stands in a comment is none.
+    Comments may follow it; an OPTION within a comment does not count.
     """
     match = _TRAILING_OPTION.search(_without_comments(text)) if "option" in text.lower() else None
     if match is None:
@@ -62,7 +62,7 @@ def _unquoted(value: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return a text, as long as before, with blanks for its comments."""
+    """Replace the comments of a text with blanks, keeping its length."""
     if "--" not in text and "/*" not in text:
         return text
     return _COMMENT_OR_QUOTED.sub(lambda found: " " * len(found[0]) if found["comment"] else found[0], text)

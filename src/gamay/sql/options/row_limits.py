@@ -1,4 +1,4 @@
-"""How many rows a query may ask for, and how many it gets when it does not say."""
+"""Row limits: the largest LIMIT of a query, and its default."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,9 +13,9 @@ LIMIT_MAX = 2147483647
 
 
 class RowLimits(NamedTuple):
-    """Limits of LIMIT: part of what queries are known by, so that their hash must be fast.
+    """Limits of LIMIT: a part of query shapes, so hashing must be fast.
 
-    absent: LIMIT of queries without one. most: the largest; a larger one is refused, or `lowers` to it."""
+    absent: the default LIMIT. most: the largest; a larger one is rejected, or reduced to it if `lowers`."""
 
     absent: int = DEFAULT_LIMIT
     most: int = LIMIT_MAX
@@ -23,13 +23,13 @@ class RowLimits(NamedTuple):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "RowLimits":
-        """Return the limits that a cluster's settings say."""
+        """Return the limits of a cluster's settings."""
         absent = DEFAULT_QUERY_LIMIT.whole(settings)
         most = min(QUERY_RESPONSE_LIMIT.whole(settings), LIMIT_MAX)
         return cls(most if absent < 0 else min(absent, most), most, QUERY_LIMIT_OVERRIDE.flag(settings))
 
     def allowed(self, number: int, clause: str) -> int:
-        """Return the number of rows that are given when `clause` asks for a number; raises QueryError 700."""
+        """Return the number of rows for the number in `clause`; raises QueryError 700 if it is too large."""
         if number <= self.most:
             return number
         if self.lowers:
@@ -46,13 +46,13 @@ def limit_error(number: object, clause: str, most: int) -> QueryError:
 
 
 def with_limits(query: Query, limits: RowLimits) -> Query:
-    """Return a query as it was written, with the LIMIT that it gets. Raises QueryError 700."""
+    """Apply limits to the LIMIT of a query. Raises QueryError 700."""
     limit = limits.allowed(query.limit, "LIMIT") if query.has_limit else limits.absent
     return query if limit == query.limit else replace(query, limit=limit)
 
 
 def looking_ahead(query: Query, limits: RowLimits) -> Query:
-    """Return a query that has no LIMIT with one row more than it is given, so that it is known whether there are more."""
+    """Let a query without LIMIT read one extra row, to detect whether there are more."""
     is_plain = not query.has_limit and query.gapfill is None and not query.explain
     if not is_plain or query.limit != limits.absent or query.limit >= LIMIT_MAX:
         return query

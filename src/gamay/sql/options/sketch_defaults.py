@@ -1,4 +1,4 @@
-"""What a cluster's settings say of sketches in place of calls that do not: log2m of HyperLogLog."""
+"""Cluster-wide defaults for sketches: log2m of HyperLogLog."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ _HYPERLOGLOG = frozenset({"distinctcounthll", "distinctcounthllmv", "distinctcou
 
 
 def with_log2m(query: Query, log2m: int) -> Query:
-    """Return a query with `log2m` in each DISTINCTCOUNTHLL and DISTINCTCOUNTRAWHLL that has none.
+    """Add `log2m` to each DISTINCTCOUNTHLL and DISTINCTCOUNTRAWHLL without one.
 
     Result columns keep their names.
     """
@@ -23,7 +23,7 @@ def with_log2m(query: Query, log2m: int) -> Query:
 
 
 def _put_around(gapfill: Gapfill, log2m: int) -> Gapfill:
-    """Do the same to the query of the filled rows; the one before GAPFILL only selects."""
+    """Apply it to the query over the filled rows; the one before GAPFILL only selects."""
     return gapfill if gapfill.after is None else replace(gapfill, after=with_log2m(gapfill.after, log2m))
 
 

@@ -1,1 +1,1 @@
-"""PQL, the query language before SQL."""
+"""PQL, the query language that preceded SQL."""

@@ -1,7 +1,7 @@
 """Expressions and conditions of PQL, by recursive descent.
 
-Operators without parentheses are evaluated from left to right, without precedence among `+ - * /`. A quoted string is the
-name of a column as the argument of an aggregate or as a group key (`sum('runs')`), and a value everywhere else.
+Arithmetic operators have equal precedence and associate to the left. A quoted string is the name of a column as the argument
+of an aggregate or as a group key (`sum('runs')`), and a value everywhere else.
 """
 
 import re
@@ -37,7 +37,7 @@ _COMPARISONS = {
     ">": "greaterthan",
     ">=": "greaterthanorequal",
 }
-# how results show the names of aggregates, but for the percentile and the suffix MV
+# spelling of aggregates in results, without the percentile and the suffix MV
 _SHOWN = {
     "minmaxrange": "minMaxRange",
     "distinctcount": "distinctCount",
@@ -51,7 +51,7 @@ _PARTS_OF_NAME = re.compile(r"([a-z]+?)([0-9]*)(mv)?")
 
 
 class Role(Enum):
-    """What a term is."""
+    """The role of a term."""
 
     VALUE = "an expression"
     CONSTANT = "a constant"
@@ -61,7 +61,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression at `start` in the text; text: its standardised form, which results show."""
+    """An expression at `start` in the text; text: its normalised form, as shown in results."""
 
     expression: Expression
     text: str
@@ -70,7 +70,7 @@ class Term:
 
 
 def shown_aggregate(name: str) -> str:
-    """Return how results spell an aggregate.
+    """Return the spelling of an aggregate in results.
 
     >>> [shown_aggregate(name) for name in ("SUM", "percentileest95mv", "DISTINCTCOUNTHLL")]
     ['sum', 'percentileEst95MV', 'distinctCountHLL']
@@ -83,7 +83,7 @@ def shown_aggregate(name: str) -> str:
 
 
 class ExpressionReader:
-    """Reads expressions from lexemes; the base of the reader of clauses."""
+    """Parser of expressions from lexemes; base class of the parser of clauses."""
 
     def __init__(self, text: str, lexemes: Sequence[Lexeme]) -> None:
         self.text = text
@@ -124,11 +124,11 @@ class ExpressionReader:
     # -- conditions
 
     def where(self) -> Expression:
-        """Read a condition on rows."""
+        """Parse a condition on rows."""
         return self._condition(Role.VALUE).expression
 
     def having(self) -> Expression:
-        """Read a condition on groups: aggregates compared with numbers."""
+        """Parse a condition on groups: aggregates compared with numbers."""
         return self._condition(Role.AGGREGATE).expression
 
     def _condition(self, left: Role) -> Term:
@@ -152,7 +152,7 @@ class ExpressionReader:
             operands.append(operand())
         for term in operands:
             if term.role is not Role.CONDITION:
-                raise self.error(term.start, f"{name.upper()} joins conditions, and this is {term.role.value}")
+                raise self.error(term.start, f"{name.upper()} takes conditions, but this is {term.role.value}")
         parts: list[Expression] = []
         for term in operands:
             same = isinstance(term.expression, Call) and term.expression.name == name
@@ -184,7 +184,7 @@ class ExpressionReader:
         subject, constant = (other, one) if one.role is Role.CONSTANT else (one, other)
         self._check_subject(subject, left)
         if constant.role is not Role.CONSTANT:
-            raise self.error(constant.start, "one side of a comparison is a constant; columns are compared in SQL only")
+            raise self.error(constant.start, "one side of a comparison must be a constant; use SQL to compare columns")
         self._check_constant(constant, left)
         call = oriented(name, one.expression, other.expression)
         return Term(call, "", Role.CONDITION, one.start)
@@ -193,11 +193,11 @@ class ExpressionReader:
         if term.role is Role.CONSTANT:
             what = "an aggregate" if wanted is Role.AGGREGATE else "a column"
             raise self.error(
-                term.start, f"{what} is compared, and this is a constant; names are not quoted, or in backticks"
+                term.start, f"expected {what}, but this is a constant; write names without quotes, or in backticks"
             )
         if term.role is not wanted:
             clause = "HAVING compares aggregates" if wanted is Role.AGGREGATE else "WHERE compares columns"
-            raise self.error(term.start, f"{clause}, and this is {term.role.value}")
+            raise self.error(term.start, f"{clause}, but this is {term.role.value}")
 
     def _check_constant(self, term: Term, left: Role) -> None:
         literal = term.expression
@@ -233,7 +233,7 @@ class ExpressionReader:
     def _regexp_like(self, left: Role) -> Term:
         start = self.next().start
         if left is Role.AGGREGATE:
-            raise self.error(start, "HAVING compares aggregates with numbers; regexp_like belongs into WHERE")
+            raise self.error(start, "HAVING compares aggregates with numbers; use regexp_like in WHERE")
         self.next()
         subject = self._sum(left)
         self._check_subject(subject, left)
@@ -242,22 +242,22 @@ class ExpressionReader:
             raise self.expected("the regular expression, a string")
         pattern = Literal(self.next().text, DataType.STRING)
         self.need_op(")", "after the regular expression")
-        # PQL's match is without regard to case
+        # PQL matches ignoring case
         call = Call("regexplike", (subject.expression, pattern, Literal("i", DataType.STRING)))
         return Term(call, "", Role.CONDITION, start)
 
     # -- expressions
 
     def expression(self, *, quoted_is_column: bool) -> Term:
-        """Read an expression or an aggregate. quoted_is_column: a string that stands alone names a column."""
+        """Parse an expression or an aggregate. quoted_is_column: whether a string on its own names a column."""
         if quoted_is_column and self.current.kind is TokenKind.STRING:
             lexeme = self.next()
             if not lexeme.text:
-                raise self.error(lexeme.start, "the name of a column is missing in the quotes")
+                raise self.error(lexeme.start, "the quotes contain no column name")
             return Term(Column(lexeme.text), lexeme.text, Role.VALUE, lexeme.start)
         term = self._sum(Role.AGGREGATE)
         if term.role is Role.CONDITION:
-            raise self.error(term.start, "a condition can stand in WHERE and HAVING only")
+            raise self.error(term.start, "conditions are allowed in WHERE and HAVING only")
         return term
 
     def _sum(self, left: Role) -> Term:
@@ -270,7 +270,7 @@ class ExpressionReader:
             other = self._primary(left)
             for side in (term, other):
                 if side.role in (Role.AGGREGATE, Role.CONDITION):
-                    raise self.error(side.start, f"arithmetic is done on columns and numbers, and this is {side.role.value}")
+                    raise self.error(side.start, f"arithmetic takes columns and numbers, but this is {side.role.value}")
             name, shown = operator
             constant = term.role is Role.CONSTANT and other.role is Role.CONSTANT
             call = Call(name, (term.expression, other.expression))
@@ -279,7 +279,7 @@ class ExpressionReader:
         return term
 
     def _operator(self) -> tuple[str, str] | None:
-        """Return the operator that follows; the sign of a number directly after an operand is one."""
+        """Return the next operator; the sign of a number directly after an operand counts as one."""
         lexeme = self.current
         if lexeme.kind is TokenKind.OP and lexeme.text in _ARITHMETIC:
             self.next()
@@ -308,7 +308,7 @@ class ExpressionReader:
             if self.current.is_op("(") and lexeme.kind is TokenKind.WORD:
                 return self._call(lexeme)
             if self.current.is_op("."):
-                raise self.error(self.current.start, "a column is written without its table")
+                raise self.error(self.current.start, "write columns without their table")
             return Term(Column(lexeme.name), lexeme.name, Role.VALUE, lexeme.start)
         finally:
             self._depth -= 1
@@ -345,7 +345,7 @@ class ExpressionReader:
             raise self.error(name.start, f"the aggregate {name.source} takes one argument, not {len(args)}")
         argument = args[0]
         if argument.role is Role.AGGREGATE:
-            raise self.error(argument.start, "an aggregate cannot stand inside another")
+            raise self.error(argument.start, "aggregates cannot be nested")
         shown = shown_aggregate(written)
         if written == "count":
             return Term(Call("count", (Star(),)), "count_star", Role.AGGREGATE, name.start)

@@ -1,7 +1,7 @@
-"""PQL text to lexemes. The rules differ from SQL's: a hyphen is part of a name, both kinds of quotes make strings.
+"""Splits PQL text into lexemes. Unlike in SQL, a hyphen is part of a name, and both kinds of quotes make strings.
 
-Names are `[A-Za-z_$][A-Za-z0-9_-]*`, or anything between backticks. Numbers may carry a sign, and are written `5`, `5.`,
-`.5`, `5e3`. Comments are `-- …` and, as SQL has them, `/* … */`.
+Names are `[A-Za-z_$][A-Za-z0-9_-]*`, or anything between backticks. Numbers may have a sign, and are written `5`, `5.`,
+`.5`, `5e3`. Comments are `-- …` and, as in SQL, `/* … */`.
 """
 
 import re
@@ -19,7 +19,7 @@ _LEXEME = re.compile(
 
 
 def lex_pql(text: str) -> list[Lexeme]:
-    """Split a text into lexemes, the last of kind END; raises QueryError for what is no lexeme."""
+    """Split a text into lexemes, the last of kind END; raises QueryError for an invalid character."""
     lexemes: list[Lexeme] = []
     position = 0
     while position < len(text):

@@ -1,10 +1,10 @@
-"""PQL, the query language before SQL, to the query model.
+"""Compiles PQL, the query language that preceded SQL, to the query model.
 
     SELECT [TOP n] * | item [AS alias], … FROM table
     then in any order, each at most once: WHERE | GROUP BY | HAVING | ORDER BY | TOP n | LIMIT [offset,] n | OPTION(k = v, …)
 
-OPTION may be repeated. A query is a selection, an aggregation, or a grouping of aggregates. TOP bounds groups and LIMIT rows
-of selections; both are 10 unless written. Columns beside aggregates are ignored, and so are aliases.
+OPTION may be repeated. A query is a selection, an aggregation, or a grouping of aggregates. TOP limits groups and LIMIT the
+rows of selections; both default to 10. Columns beside aggregates are ignored, and so are aliases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _DIGITS_SHOWN = 40
 
 
 class PqlKind(Enum):
-    """What a PQL query asks for; each kind has a shape of answer."""
+    """The kind of a PQL query, which determines the form of the answer."""
 
     SELECTION = "selection"
     AGGREGATION = "aggregation"
@@ -34,13 +34,13 @@ class PqlKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PqlQuery:
-    """A PQL query as the engine runs it, and what its answer needs besides.
+    """A PQL query as executed, with the data needed to format its answer.
 
     query: selects the columns of a selection, else the group keys and then the aggregates.
-    functions: how the answer calls each aggregate (`sum_runs`). group_columns: how it calls the keys.
-    top: the number of groups wanted for each aggregate.
-    one_order: groups come in one order, that of the query, for all aggregates (option groupByMode=sql).
-    is_sql_shaped: the answer has SQL's shape (option responseFormat=sql).
+    functions: names of the aggregates in the answer (`sum_runs`). group_columns: names of the keys.
+    top: number of groups for each aggregate.
+    one_order: whether groups have a single order, that of the query, for all aggregates (option groupByMode=sql).
+    is_sql_shaped: whether the answer has SQL's form (option responseFormat=sql).
     """
 
     query: Query
@@ -53,9 +53,9 @@ class PqlQuery:
 
 
 def parse_pql(text: str, options: Mapping[str, str] | None = None, limits: RowLimits = STANDARD_LIMITS) -> PqlQuery:
-    """Compile a PQL text; `options` of the request yield to OPTION in the text. limits: what LIMIT and TOP may be.
+    """Compile a PQL text; OPTION in the text overrides `options` of the request. limits: for LIMIT and TOP.
 
-    Raises QueryError: SQL_PARSING with the place in the text for what is not PQL, or for an option that cannot be.
+    Raises QueryError: SQL_PARSING with the position for a syntax error or an invalid option.
     """
     return _ClauseReader(text, limits).query(options or {})
 
@@ -105,7 +105,7 @@ class _ClauseReader(ExpressionReader):
                 continue
             term = self.expression(quoted_is_column=True)
             if term.role is Role.CONSTANT:
-                raise self.error(term.start, "a column or a function is selected, not a constant")
+                raise self.error(term.start, "select a column or a function, not a constant")
             if self.skip_word("AS"):
                 if not self._is_name(self.current) and self.current.kind is not TokenKind.STRING:
                     raise self.expected("an alias after AS")
@@ -122,7 +122,7 @@ class _ClauseReader(ExpressionReader):
             raise self.expected("the name of a table after FROM")
         self.next()
         while self.skip_op("."):
-            # the name before the first dot is the table's, as it was in PQL
+            # the name before the first dot is the table's, as in the original PQL
             if not self._is_name(self.current) and self.current.kind is not TokenKind.STRING:
                 raise self.expected("a name after the dot")
             self.next()
@@ -132,7 +132,7 @@ class _ClauseReader(ExpressionReader):
         lexeme = self.next()
         name = lexeme.text
         if name in self._clauses and name != "OPTION":
-            raise self.error(lexeme.start, f"{name} is written twice")
+            raise self.error(lexeme.start, f"{name} occurs twice")
         self._clauses[name] = lexeme.start
         if name in ("GROUP", "ORDER") and not self.skip_word("BY"):
             raise self.expected(f"BY after {name}")
@@ -158,7 +158,7 @@ class _ClauseReader(ExpressionReader):
         while not terms or self.skip_op(","):
             term = self.expression(quoted_is_column=True)
             if term.role is not Role.VALUE:
-                raise self.error(term.start, f"GROUP BY takes columns and functions of them, and this is {term.role.value}")
+                raise self.error(term.start, f"GROUP BY takes columns and functions of them, but this is {term.role.value}")
             terms.append(term)
         return terms
 
@@ -166,7 +166,7 @@ class _ClauseReader(ExpressionReader):
         while not self._order_by or self.skip_op(","):
             term = self.expression(quoted_is_column=True)
             if term.role is Role.CONSTANT:
-                raise self.error(term.start, "ORDER BY takes columns, and this is a constant")
+                raise self.error(term.start, "ORDER BY takes columns, but this is a constant")
             descending = self.current.is_word("DESC")
             self.skip_word("ASC", "DESC")
             self._order_by.append((term, descending))
@@ -235,9 +235,9 @@ class _ClauseReader(ExpressionReader):
     def _grouping(
         self, table: str, aggregates: Sequence[Term], options: dict[str, str], one_order: bool
     ) -> tuple[Query, int]:
-        """Return the query and the number of groups wanted.
+        """Return the query, and the number of groups for each aggregate.
 
-        One aggregate orders the groups itself; for several, each with its own order, all groups are asked for.
+        A single aggregate orders the groups; for several, each with its own order, all groups are requested.
         """
         keys = tuple(_folded(term.expression) for term in self._keys)
         wanted = self._limit if one_order and self._top is None else self._top

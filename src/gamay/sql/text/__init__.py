@@ -1,1 +1,1 @@
-"""Text to lexemes and tokens, with the places that errors point at."""
+"""Lexemes and tokens of a text, with positions for errors."""

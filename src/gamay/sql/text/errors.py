@@ -1,4 +1,4 @@
-"""Errors that point at the place in the SQL text."""
+"""Errors with a position in the SQL text."""
 
 from gamay.base.errors import ErrorCode, QueryError
 
@@ -6,7 +6,7 @@ _CONTEXT_MAX = 100
 
 
 def syntax_error(text: str, position: int, message: str, code: ErrorCode = ErrorCode.SQL_PARSING) -> QueryError:
-    """Return the error for what is wrong at `text[position]`: line, column, the line of SQL and a caret below it.
+    """Return an error at `text[position]`, with line, column, the line of SQL and a caret below it.
 
     >>> print(syntax_error("SELECT a\\nFROM", 13, "expected a table name"))
     expected a table name, at line 2, column 5:
@@ -24,12 +24,12 @@ def syntax_error(text: str, position: int, message: str, code: ErrorCode = Error
 
 
 def nested_too_deeply() -> QueryError:
-    """Return the error for a query of more levels than this process can follow."""
+    """Return the error for a query nested more deeply than this process can handle."""
     return QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels")
 
 
 def _around(line: str, column: int) -> tuple[str, int]:
-    """Return the part of a long line around a column, and where in it the column is."""
+    """Return the part of a long line around a column, and the column's offset in it."""
     line = line.rstrip().replace("\t", " ")
     if len(line) <= _CONTEXT_MAX:
         return line, column

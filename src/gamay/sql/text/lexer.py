@@ -1,8 +1,8 @@
-"""Text to lexemes: words, quoted names, literals and operators, by the lexical rules of the dialect.
+"""Splits text into lexemes: words, quoted names, literals and operators, by the lexical rules of the dialect.
 
-`"x"` is a name and `'x'` a string, both doubling the quote to escape it; `AS 'x'` is an alias and no literal. A name may
-begin with a digit or `$`, but in `5AND` a keyword follows a number; comments are `-- …` and `/* … */`. Case is kept.
-Literals are numbered in order of appearance, exactly as `gamay.sql.text.slots.lift_literals` finds them in one pass.
+`"x"` is a name and `'x'` a string, in which the quote is doubled to escape it; `AS 'x'` is an alias, not a literal. A name
+may begin with a digit or `$`, but in `5AND` a keyword follows a number; comments are `-- …` and `/* … */`. Case is
+preserved. Literals are numbered in order of appearance, exactly as by `gamay.sql.text.slots.lift_literals`.
 """
 
 import re
@@ -12,17 +12,17 @@ from enum import Enum
 from gamay.sql.text import reading_time
 from gamay.sql.text.errors import syntax_error
 
-# letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
+# letters, digits, `_`, `$` and non-ASCII, written as a complement: a range up to U+10FFFF takes long to compile
 WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
 _WORD_CHAR_OR_POINT = r"[^\x00-#%-\-/:-@\[-^`{-\x7f]"
-# where a word goes on behind digits they are a name (`1st`), unless it is one that may follow a number: `LIMIT 5OFFSET 2`
+# a word right after digits makes a name (`1st`), unless it may follow a number: `LIMIT 5OFFSET 2`
 _FOLLOWS_NUMBER = (
     "AND|OR|NOT|IN|BETWEEN|LIKE|IS|WHEN|THEN|ELSE|END|AS|ASC|DESC|FROM|WHERE|GROUP|HAVING|ORDER|LIMIT|OFFSET|FETCH|OPTION"
 )
 _AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!(?={WORD_CHAR})(?!(?i:{_FOLLOWS_NUMBER})(?!{WORD_CHAR})))"
 NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++){_AFTER_NUMBER}"
-# The same with the first character in front. Where all alternatives of a pattern begin with a character, a search skips to
-# where one of them is, which takes a fifth of the time.
+# The same with the first character in front: if all alternatives of a pattern begin with a character, a search skips to its
+# next occurrence, which takes a fifth of the time.
 NUMBER_BY_START = "|".join(
     [
         *(rf"{digit}(?<!{_WORD_CHAR_OR_POINT}{digit})[0-9]*+(?:\.[0-9]*+)?+{_AFTER_NUMBER}" for digit in "0123456789"),
@@ -34,17 +34,18 @@ QUOTED = r'"(?:[^"]|"")*+"'
 COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
 SPACE = rf"(?:\s|{COMMENT})*+"
 BEFORE_STATEMENT = rf"(?i){SPACE}(?:set\s(?:{STRING}|[^;'])*+;{SPACE})*+"
-"""What may stand before the word that a statement begins with: SET, comments, space."""
+"""What may precede the first word of a statement: SET, comments, space."""
 
 _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
     rf"|(?P<word>{WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|(?<=[uU])&(?=')|[-+*%=<>(),.;\[\]])"
 )
-# a long list of constants after IN, from the word on: one lexeme and one literal, for 100,000 are a query like any other
+# a long list of constants after IN, from that word on: one lexeme and one literal, so that 100,000 constants are no special
+# case
 _LISTED = rf"(?:-\s*)?(?:{STRING}|{NUMBER})"
 IN_LIST = rf"(?<!{WORD_CHAR})[iI][nN]\s*\(\s*{_LISTED}(?:\s*,\s*{_LISTED}){{31,}}+(?=\s*\))"
 IN_LISTS_FROM = 128
-"""A text with such a list has so many characters at least; in shorter ones none is looked for."""
+"""Minimum length of a text with such a list; shorter texts are not searched for one."""
 _IN_LIST = re.compile(IN_LIST)
 _LEXEMES_MAX = 100_000
 _NAME_MAX = 1024
@@ -52,7 +53,7 @@ _SHOWN_MAX = 60
 
 
 class TokenKind(Enum):
-    """What a lexeme is."""
+    """The kind of a lexeme."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -68,8 +69,8 @@ class Lexeme:
     """A piece of the text at `start`.
 
     text: a word in upper case; a quoted name (also `'x'` after AS) or string without its quotes; an operator; empty for a
-    list of literals, and at the end. source: as written. literal: the number of the literal (a list is one), -1 for what is
-    none.
+    list of literals, and at the end. source: as written. literal: index of the literal (a list counts as one), -1 for other
+    lexemes.
     """
 
     kind: TokenKind
@@ -95,14 +96,14 @@ class Lexeme:
 
     @property
     def shown(self) -> str:
-        """How messages call it."""
+        """How messages show it."""
         if self.kind is TokenKind.END:
             return "the end of the query"
         return f"`{self.source}`" if len(self.source) <= _SHOWN_MAX else f"`{self.source[:_SHOWN_MAX]}…`"
 
 
 def lex(text: str) -> list[Lexeme]:
-    """Split a text into lexemes, the last of kind END; raises QueryError for what is no lexeme."""
+    """Split a text into lexemes, the last of kind END; raises QueryError for an invalid character."""
     lexemes: list[Lexeme] = []
     position = 0
     literals = 0
@@ -171,9 +172,9 @@ def _why_not(text: str, position: int) -> str:
     if text.startswith("/*", position):
         return "this comment is not closed: */ is missing"
     if char == "`":
-        return 'a name is quoted with double quotes ("name"), not with backticks'
+        return 'quote names with double quotes ("name"), not with backticks'
     if text.startswith("::", position):
-        return "a type is changed with CAST(x AS type), not with ::"
+        return "write CAST(x AS type) instead of ::"
     if char in "?:@":
-        return f"unexpected character {char!r}: a parameter stands here that was not filled in"
+        return f"unexpected character {char!r}: this looks like a parameter without a value"
     return f"unexpected character {char!r}"

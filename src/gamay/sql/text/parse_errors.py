@@ -1,4 +1,4 @@
-"""What the parser complains about, told in words that say what to do."""
+"""Errors of the parser, translated into advice."""
 
 from collections.abc import Sequence
 
@@ -10,22 +10,22 @@ from gamay.sql.text.lexer import Lexeme, TokenKind
 from gamay.sql.text.tokens import is_keyword, quoting_hint
 
 _MISSPELT = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "BETWEEN", "LIKE", "DESC", "NULLS LAST")
-# words of other dialects of SQL
+# keywords of other SQL dialects
 _ELSEWHERE = {
-    "TOP": "the number of rows comes at the end, LIMIT n; PQL, which has TOP, goes to /query of a broker as pql",
-    "RLIKE": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
-    "REGEXP": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
-    "SIMILAR": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
+    "TOP": "limit the rows at the end, with LIMIT n; send PQL, which has TOP, to /query of a broker as pql",
+    "RLIKE": "match regular expressions with REGEXP_LIKE(x, 'pattern')",
+    "REGEXP": "match regular expressions with REGEXP_LIKE(x, 'pattern')",
+    "SIMILAR": "match regular expressions with REGEXP_LIKE(x, 'pattern')",
     "ROLLUP": "ROLLUP takes a list in parentheses: ROLLUP (a, b)",
     "CUBE": "CUBE takes a list in parentheses: CUBE (a, b)",
     "EXCLUDE": "* stands for all columns; to leave some out, name the others",
-    "OPTION": "options come at the end as OPTION(name=value), or first as SET name = value;",
-    "TABLESAMPLE": "rows are not sampled; LIMIT n ends with the first ones",
+    "OPTION": "write options at the end as OPTION(name=value), or first as SET name = value;",
+    "TABLESAMPLE": "sampling is not supported; LIMIT n returns the first rows",
 }
 
 
 def explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryError:
-    """Turn the parser's complaint, which knows the token, into one that says what to do."""
+    """Translate an error of the parser, which knows the token, into advice."""
     detail = error.errors[0] if error.errors else {}
     start = int(detail.get("col") or 0)
     description = str(detail.get("description") or error)
@@ -35,7 +35,7 @@ def explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryE
     elif description.startswith(("Expecting", "Expected")):
         message = f"{description[0].lower()}{description[1:]}, found {at.shown}"
     elif "Between" in description:
-        message = f"BETWEEN is written x BETWEEN low AND high, found {at.shown}"
+        message = f"BETWEEN must be x BETWEEN low AND high, found {at.shown}"
     elif description.startswith("Required keyword"):
         message = f"an operand is missing at {at.shown}"
     else:
@@ -47,7 +47,7 @@ def explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryE
 
 
 def _word_hint(lexemes: Sequence[Lexeme], at: Lexeme) -> str:
-    """Say what is right where a word, or the one before it, is of another dialect or nearly a keyword of this one."""
+    """Return a hint if a word, or the one before it, belongs to another dialect or resembles a keyword of this one."""
     place = next((i for i, lexeme in enumerate(lexemes) if lexeme is at), 0)
     words = [lexeme for lexeme in lexemes[max(0, place - 1) : place + 1] if lexeme.kind is TokenKind.WORD]
     for word in words:

@@ -1,7 +1,7 @@
-"""Literals lifted out of a query's text, and the places in a compiled query where they go.
+"""Literals lifted out of a query's text, and the slots in a compiled query that they fill.
 
-Two queries that differ in their literals only share a template: the text with its literals cut out, and which of the
-literals are equal. Equal literals share a slot, so that `SELECT a + 1 … GROUP BY a + 1` and `… GROUP BY a + 2` are two.
+Queries that differ only in their literals share a template: the text without its literals, and the pattern of equal
+literals. Equal literals share a slot, so `SELECT a + 1 … GROUP BY a + 1` and `… GROUP BY a + 2` are different templates.
 """
 
 import re
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _MADE_AT_ONCE = 20_000
-_DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
+_DIGITS_MAX = 100  # Python refuses to parse integers of thousands of digits
 _CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER_BY_START})")
 _CUT_LISTS = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER}|{IN_LIST})")
 _ENDS_WORD = re.compile(rf"{WORD_CHAR}\Z")
@@ -28,7 +28,7 @@ _LISTED = re.compile(rf"(-?)\s*({STRING}|{NUMBER})")
 
 @dataclass(frozen=True, slots=True)
 class Slot(Literal):
-    """A literal of the text being compiled: a Literal like any other, which also knows its number."""
+    """A literal of the text being compiled: a Literal that also has an index."""
 
     index: int = -1
     negated: bool = False
@@ -38,7 +38,7 @@ class Slot(Literal):
         return self.type.is_numeric
 
     def negative(self) -> "Slot":
-        """Return the slot that holds this number negated."""
+        """Return the slot of this number negated."""
         number = Literal(self.value, self.type)
         return Slot(negate(number).value, negate(number).type, self.index, not self.negated)
 
@@ -48,9 +48,9 @@ class Slot(Literal):
 
 @dataclass(frozen=True, slots=True)
 class LiteralList(Slot):
-    """The constants of a long IN (…), which are one literal of the text; `filler` puts the members in their place.
+    """The constants of a long IN (…), which are one literal of the text; `filler` expands the members.
 
-    type: BIG_DECIMAL when a member is a whole number beyond 64 bits.
+    type: BIG_DECIMAL if a member is an integer beyond 64 bits.
     """
 
     members: tuple[Literal, ...] = ()
@@ -58,9 +58,9 @@ class LiteralList(Slot):
 
 @dataclass(frozen=True, slots=True)
 class Computed(Literal):
-    """What a call of constants gave, as in `ts > ago('PT1H')`; `again` gives what it is with other literals, or later.
+    """The result of a call of constants, as in `ts > ago('PT1H')`; `again` recomputes it with other literals, or later.
 
-    call: what was computed, with slots.
+    call: the call with slots.
     """
 
     call: "Call" = field(compare=False, kw_only=True)
@@ -68,7 +68,7 @@ class Computed(Literal):
 
 
 def negate(literal: Literal) -> Literal:
-    """Return the constant -x; -9223372036854775808 is a LONG though its digits alone are none."""
+    """Return the constant -x; -9223372036854775808 is a LONG although its digits alone exceed LONG."""
     value = literal.value
     if not isinstance(value, int | float | Decimal):
         return literal
@@ -84,7 +84,7 @@ class Lifted:
     """A text without its literals.
 
     key: the text with a mark for each literal. sources: the distinct literals as written. pattern: for each literal of the
-    text its number in `sources`; None when all differ.
+    text its index in `sources`; None if all differ.
     """
 
     key: str
@@ -92,7 +92,7 @@ class Lifted:
     pattern: tuple[int, ...] | None
 
     def literals(self) -> list[Literal]:
-        """Return what the distinct literals stand for."""
+        """Return the distinct literals as constants."""
         return _made(self.sources, to_literal)
 
     def slots(self, literals: Sequence[Literal]) -> list[Slot]:
@@ -102,12 +102,12 @@ class Lifted:
 
 
 def lift_literals(text: str) -> Lifted:
-    """Cut the literals out of a text in one pass; comments, quoted names and `AS 'alias'` stay."""
+    """Cut the literals out of a text in one pass; comments, quoted names and `AS 'alias'` are kept."""
     return Lifted(*cut_literals(text))
 
 
 def cut_literals(text: str) -> tuple[str, tuple[str, ...], tuple[int, ...] | None]:
-    """Return the fields of `Lifted`, for those who need no object."""
+    """Return the fields of `Lifted`, without creating the object."""
     parts = (_CUT if len(text) < IN_LISTS_FROM else _CUT_LISTS).split(text)
     seen: dict[str, int] = {}
     pattern: list[int] = []
@@ -131,7 +131,7 @@ def cut_literals(text: str) -> tuple[str, tuple[str, ...], tuple[int, ...] | Non
 
 
 def _is_alias(parts: Sequence[str], i: int) -> bool:
-    """Whether the string at `i` is an alias, which belongs to the text: it stands behind the word AS and maybe comments."""
+    """Whether the string at `i` is an alias, which is part of the text: it follows the word AS and possibly comments."""
     before = parts[i - 1].rstrip()
     while not before and i > 2 and parts[i - 2].startswith(("--", "/*")):
         i -= 2
@@ -140,10 +140,10 @@ def _is_alias(parts: Sequence[str], i: int) -> bool:
 
 
 def to_literal(source: str) -> Literal:
-    """Return the constant that a literal's text stands for.
+    """Return the constant of a literal's text.
 
-    Whole numbers are INT, LONG, or BIG_DECIMAL when 64 bits do not hold them (which the compiler refuses); numbers with a
-    point or an exponent are DOUBLE. A text that begins with a parenthesis is a list.
+    Integers are INT, LONG, or BIG_DECIMAL beyond 64 bits (which the compiler rejects); numbers with a point or an exponent
+    are DOUBLE. A text that begins with a parenthesis is a list.
     """
     if source[0] == "'":
         return Literal(unquote(source), DataType.STRING)
@@ -163,7 +163,7 @@ def _whole(number: int | Decimal) -> Literal:
 
 
 def _list(source: str) -> LiteralList:
-    """Return the constants between the parentheses of IN (…); those of one kind are read all at once."""
+    """Return the constants in the parentheses of IN (…); lists of one kind are parsed in bulk."""
     read = _texts(source) if source.lstrip()[0] == "'" else _numbers(source)
     if read is None:
         read = _made(
@@ -174,7 +174,7 @@ def _list(source: str) -> LiteralList:
 
 
 def _texts(source: str) -> list[Literal] | None:
-    """Return the strings of a list; None when it has others than strings, or a quote in one of them."""
+    """Return the strings of a list; None if it has other constants, or a string with a quote."""
     parts = source.split("'")
     if any(between.strip() != "," for between in set(parts[2:-1:2])):
         return None
@@ -183,7 +183,7 @@ def _texts(source: str) -> list[Literal] | None:
 
 
 def _numbers(source: str) -> list[Literal] | None:
-    """Return the whole numbers of a list; None when it has others."""
+    """Return the integers of a list; None if it has other constants."""
     try:
         numbers = list(map(int, source.split(",")))
     except ValueError:
@@ -195,7 +195,7 @@ def _numbers(source: str) -> list[Literal] | None:
 
 
 def _made(values: Sequence[_T], make: Callable[[_T], Literal]) -> list[Literal]:
-    """Return the literals of many values, if there is the time."""
+    """Create the literals of many values, checking the deadline."""
     if len(values) <= _MADE_AT_ONCE:
         return list(map(make, values))
     found: list[Literal] = []
@@ -212,7 +212,7 @@ def _slot(literal: Literal, index: int) -> Slot:
 
 
 def members(literal: Literal) -> tuple[Literal, ...]:
-    """Return the literals of a list, or the one that is none."""
+    """Return the members of a list, or the single literal."""
     return literal.members if isinstance(literal, LiteralList) else (literal,)
 
 
@@ -220,7 +220,7 @@ Filler: TypeAlias = Callable[[Sequence[Literal]], Expression]
 
 
 def filler(expression: Expression) -> Filler | None:
-    """Return the function that puts literals, by number, into an expression; None when there is no slot in it."""
+    """Return a function that fills the slots of an expression with literals, by index; None without slots."""
     if isinstance(expression, Slot):
         index = expression.index
         if expression.negated:
@@ -245,7 +245,7 @@ def filler(expression: Expression) -> Filler | None:
 
 
 def _list_filler(name: str, others: Sequence[Expression], index: int) -> Filler:
-    """Fill `x IN (…)` with many literals."""
+    """Return a filler for `x IN (…)` with many literals."""
     fillers = [(other, filler(other)) for other in others]
     return lambda literals: Call(
         name, (*[other if fill is None else fill(literals) for other, fill in fillers], *members(literals[index]))
@@ -253,13 +253,13 @@ def _list_filler(name: str, others: Sequence[Expression], index: int) -> Filler:
 
 
 def with_members(call: Call) -> Call:
-    """Return a call with the members of a list of literals, its last argument, in the place of the list."""
+    """Expand a list of literals, the last argument of a call, to its members."""
     last = call.args[-1] if call.args else None
     return Call(call.name, (*call.args[:-1], *last.members)) if isinstance(last, LiteralList) else call
 
 
 def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:
-    """Return the expression with the values of other literals in its slots."""
+    """Return an expression with other literals in its slots."""
     if isinstance(expression, Slot):
         slot = _slot(literals[expression.index], expression.index)
         return slot.negative() if expression.negated else slot
@@ -271,7 +271,7 @@ def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:
 
 
 def without_slots(expression: Expression) -> Expression:
-    """Return the expression with plain literals in place of slots."""
+    """Return an expression with plain literals in place of slots."""
     if isinstance(expression, Slot):
         return expression.plain()
     if isinstance(expression, Call):

@@ -1,8 +1,8 @@
-r"""Lexemes to the tokens of sqlglot's parser, which supplies precedence and clause structure.
+r"""Converts lexemes to the tokens of sqlglot's parser, which supplies precedence and clause structure.
 
-sqlglot knows hundreds of functions and rewrites their names and arguments to its own; here every function must reach the
-registry as written. So function names carry a mark that no known function has, all other words are names unless they are
-keywords of this dialect, and forms with keywords inside parentheses become plain calls:
+sqlglot rewrites the names and arguments of hundreds of functions; here every function must reach the registry as written. So
+function names carry a mark that no known function has, all other words are names unless they are keywords of this dialect,
+and forms with keywords inside parentheses become plain calls:
 
 | written                              | seen by the parser         |
 | ------------------------------------ | -------------------------- |
@@ -19,7 +19,7 @@ keywords of this dialect, and forms with keywords inside parentheses become plai
 | `SUM(ALL x)`                         | `sum(x)`                   |
 | `x IS UNKNOWN`                       | `x IS NULL`                |
 
-A literal's token, or that of a list of literals, holds its number as text; strings that are no literals of the text begin
+The token of a literal, or of a list of literals, holds its index as text; strings that are not literals of the text begin
 with a quote.
 """
 
@@ -39,7 +39,7 @@ FUNCTION_MARK = " "
 CONSTANT_MARK = "'"
 TRIM_FROM = "trim from"
 GROUPING_SETS = "grouping sets"
-# what stands in the place of commas, the first of them always
+# keywords that separate arguments like commas; the first one is required
 _SEPARATED = {"position": ("IN",), "substring": ("FROM", "FOR"), "overlay": ("PLACING", "FROM", "FOR")}
 _FORMS = ("cast", "extract", TRIM_FROM, *_SEPARATED)
 
@@ -93,7 +93,7 @@ _OPERATORS = {
     ",": TokenType.COMMA,
     ".": TokenType.DOT,
 }
-# two operands side by side: the parser takes the second for the upper bound of BETWEEN without AND, or for what follows THEN
+# adjacent operands: the parser takes the second for the upper bound of BETWEEN without AND, or for what follows THEN
 _ENDS_OPERAND = frozenset(
     {
         *(TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET),
@@ -127,22 +127,22 @@ _CALLABLE = (
 
 
 def to_tokens(text: str, lexemes: Sequence[Lexeme]) -> list[Token]:
-    """Return the tokens of a statement or expression, `lexemes` up to END; raises QueryError where an operand is missing."""
+    """Return the tokens of a statement or expression, `lexemes` up to END; raises QueryError if an operand is missing."""
     return TokenConverter(text, lexemes).run()
 
 
 def quoting_hint(lexeme: Lexeme) -> str:
-    """Say how to write a column of this name, where a keyword is likely to be one."""
-    return f'; a column of this name is written "{lexeme.source}"' if lexeme.is_word(*_LIKELY_NAMES) else ""
+    """Return a hint how to quote a keyword that is likely to be a column."""
+    return f'; quote a column of this name: "{lexeme.source}"' if lexeme.is_word(*_LIKELY_NAMES) else ""
 
 
 def is_keyword(lexeme: Lexeme) -> bool:
-    """Whether a word has a meaning in the grammar, so that a column of this name must be quoted."""
+    """Whether a word is reserved, so that a column of this name must be quoted."""
     return lexeme.kind is TokenKind.WORD and (lexeme.text in KEYWORDS or lexeme.text in _TAIL)
 
 
 class TokenConverter:
-    """One pass over the lexemes with a stack of open parentheses."""
+    """Converts lexemes in one pass, with a stack of open parentheses."""
 
     keywords: Mapping[str, TokenType] = {**KEYWORDS, "INTERVAL": TokenType.INTERVAL}
 
@@ -150,15 +150,15 @@ class TokenConverter:
         self.text = text
         self.lexemes = lexemes
         self.tokens: list[Token] = []
-        self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form it belongs to
-        self.between = [0]  # for each such level, the BETWEEN whose AND is still to come
-        self.compared = [False]  # for each such level, whether a comparison stands since the last AND, OR or comma
-        self.when = [False]  # for each such level, whether this is the condition of a WHEN, whose THEN is still to come
-        self.chains = [0]  # for each open level, the operators since the last comma or connector: the tree's depth
+        self.open: list[tuple[Lexeme, str]] = []  # the parenthesis, and the form that it belongs to
+        self.between = [0]  # per level, the BETWEENs without their AND yet
+        self.compared = [False]  # per level, whether there is a comparison since the last AND, OR or comma
+        self.when = [False]  # per level, whether this is the condition of a WHEN, before its THEN
+        self.chains = [0]  # per open level, the operators since the last comma or connector: the depth of the tree
         self.position = 0
-        self.wrapped: list[int] = []  # levels of grouping sets in which a parenthesis was put before an element
+        self.wrapped: list[int] = []  # levels of grouping sets in which an element was parenthesized
         self.groups = False  # whether this is the GROUP BY clause
-        self.expects_operand = True  # whether one begins at the next lexeme
+        self.expects_operand = True  # whether the next lexeme begins an operand
 
     def run(self) -> list[Token]:
         while (lexeme := self.lexemes[self.position]).kind is not TokenKind.END:
@@ -166,7 +166,7 @@ class TokenConverter:
             reading_time.check()
             self._check_operand(lexeme, following)
             called = self.expects_operand and following.is_op("(") and lexeme.is_word(*_CALLABLE)
-            # NOT before an operand negates it; elsewhere it is a part of NOT IN and its kin
+            # NOT before an operand negates it; elsewhere it is part of NOT IN and the like
             self.expects_operand = self._wants_operand(lexeme) and (self.expects_operand or not lexeme.is_word("NOT"))
             self.position += 1
             if called:
@@ -183,7 +183,7 @@ class TokenConverter:
         return self.tokens
 
     def _names_file(self, lexeme: Lexeme) -> bool:
-        """Whether a text may stand where a table is named."""
+        """Whether a string is allowed in place of a table."""
         return False
 
     def _literal(self, lexeme: Lexeme) -> None:
@@ -200,12 +200,12 @@ class TokenConverter:
         self.tokens.append(Token(kind, text, 1, lexeme.start, lexeme.start, end))
 
     def _is_after_operand(self) -> bool:
-        """Whether the last token ends an operand; the name of a function does not, its parenthesis comes."""
+        """Whether the last token ends an operand; a function name does not, its parenthesis follows."""
         last = self.tokens[-1]
         return last.token_type in _ENDS_OPERAND and not last.text.startswith(FUNCTION_MARK)
 
     def _is_after_is(self) -> bool:
-        """Whether IS or IS NOT stands before the lexeme at hand."""
+        """Whether IS or IS NOT precedes the current lexeme."""
         words = [
             lexeme.text
             for lexeme in self.lexemes[max(0, self.position - 3) : self.position - 1]
@@ -256,35 +256,35 @@ class TokenConverter:
         else:
             self._emit(self.name_type(lexeme), lexeme.name, lexeme)
 
-    # what a dialect of more clauses says otherwise
+    # hooks for a dialect with more clauses
 
     def is_keyword_here(self, lexeme: Lexeme, following: Lexeme) -> bool:
-        """Whether a word is a keyword where it stands; `following` is the lexeme after it."""
+        """Whether a word is a keyword in its position; `following` is the next lexeme."""
         is_interval = lexeme.text == "INTERVAL" and (following.literal >= 0 or following.is_op("-"))
         return lexeme.text in KEYWORDS or is_interval
 
     def begin_keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
-        """Prepare for a keyword that only the other dialect has."""
+        """Handle a keyword of the other dialect only."""
 
     def is_call(self, lexeme: Lexeme, following: Lexeme) -> bool:
-        """Whether a name before a parenthesis is that of a function."""
+        """Whether a name before a parenthesis is a function."""
         return True
 
     def name_type(self, lexeme: Lexeme) -> TokenType:
-        """Return the type of the token of a name."""
+        """Return the token type of a name."""
         return TokenType.IDENTIFIER
 
     def begin_clause(self) -> None:
-        """Forget what was open in the clause before."""
+        """Reset the state of the previous clause."""
         self.between[-1] = 0
         self.chains[-1] = 0
         self.compared[-1] = False
 
     def _prefixed(self, prefix: Lexeme, text: Lexeme) -> None:
-        """Take the word before a text that tells its type; here that is a text like any other."""
+        """Handle the word before a string that determines its type; here the string is an ordinary one."""
 
     def _unicode(self, lexeme: Lexeme) -> None:
-        """Make a call of a text with codes of characters, which follows the `&` at hand."""
+        """Convert a string with Unicode escapes, which follows the current `&`, to a call."""
         last = len(self.lexemes) - 1
         text, word, escape = (self.lexemes[min(self.position + ahead, last)] for ahead in (1, 2, 3))
         self._emit(TokenType.IDENTIFIER, f"{FUNCTION_MARK}unistr", lexeme)
@@ -316,7 +316,7 @@ class TokenConverter:
             what = "a table name" if lexeme.text == "FROM" else "an alias"
             message = f"expected {what} after {lexeme.text}, found {following.shown}"
             if following.is_name:
-                message += f'; a name that is a word of SQL is written "{following.source}"'
+                message += f'; quote a name that is a keyword: "{following.source}"'
             raise syntax_error(self.text, following.start, message)
         self._check_form(lexeme, following)
         if lexeme.text in _DEEPER:
@@ -339,21 +339,21 @@ class TokenConverter:
             self._leave()
 
     def _check_form(self, lexeme: Lexeme, following: Lexeme) -> None:
-        """Refuse what the parser would take for something else, or tell in words of its own."""
+        """Reject forms that the parser would misinterpret, or report in its own words."""
         if lexeme.text == "IN" and not following.is_op("("):
             message = f"IN takes a list of values in parentheses, as in x IN (1, 2), found {following.shown}"
         elif lexeme.text in ("ASC", "DESC") and following.is_word("ASC", "DESC"):
-            message = f"a key of ORDER BY is either ASC or DESC, found {following.shown} after {lexeme.shown}"
+            message = f"a key of ORDER BY must be either ASC or DESC, found {following.shown} after {lexeme.shown}"
         elif lexeme.text == "IS" and not following.is_word("NOT", "NULL", "UNKNOWN", "TRUE", "FALSE", "DISTINCT"):
-            message = f"IS is followed by [NOT] NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM, found {following.shown}"
-        elif lexeme.text == "IS" and self.compared[-1]:  # the parser takes it for the last operand, SQL for the condition
-            message = "a comparison that IS asks about stands in parentheses, as in (a > 1) IS NOT NULL"
+            message = f"expected [NOT] NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS, found {following.shown}"
+        elif lexeme.text == "IS" and self.compared[-1]:  # the parser applies it to the last operand, SQL to the condition
+            message = "put a comparison before IS in parentheses, as in (a > 1) IS NOT NULL"
         elif (
             lexeme.text == "NOT"
             and self.lexemes[self.position - 2].is_word("IS")
             and not following.is_word("NULL", "UNKNOWN", "TRUE", "FALSE", "DISTINCT")
         ):
-            message = f"IS NOT is followed by NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM, found {following.shown}"
+            message = f"expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS NOT, found {following.shown}"
         else:
             return
         raise syntax_error(self.text, following.start, message)
@@ -372,7 +372,7 @@ class TokenConverter:
         self.expects_operand = True
         first = self.lexemes[self.position]
         if first.is_word("ALL") and is_aggregate(name) and _is_value(self.lexemes[self.position + 1]):
-            self.position += 1  # `SUM(ALL x)` is what SUM(x) means anyway
+            self.position += 1  # `SUM(ALL x)` equals SUM(x)
         if form == TRIM_FROM:
             side = first.text if first.is_word("BOTH", "LEADING", "TRAILING") else "BOTH"
             self.position += first.is_word("BOTH", "LEADING", "TRAILING")
@@ -383,7 +383,7 @@ class TokenConverter:
             self.position += 1
 
     def _deepen(self, lexeme: Lexeme) -> None:
-        """Count a level of the tree; the parser and all that walk its result recurse."""
+        """Count a level of the tree, over which the parser and its consumers recurse."""
         self.chains[-1] += 1
         if sum(self.chains) > DEPTH_MAX:
             raise syntax_error(self.text, lexeme.start, f"the expression is nested deeper than {DEPTH_MAX}")
@@ -407,7 +407,7 @@ class TokenConverter:
         self._enter()
 
     def _has_word(self, word: str) -> bool:
-        """Whether the arguments that begin here contain a keyword outside of inner parentheses."""
+        """Whether the arguments contain a keyword outside of inner parentheses."""
         depth = 0
         for lexeme in self.lexemes[self.position :]:
             if depth == 0 and lexeme.is_word(word):
@@ -441,17 +441,17 @@ class TokenConverter:
             self._emit(TokenType.COMMA, ",", lexeme)
             return True
         if form in ("extract", TRIM_FROM) and lexeme.text == "FROM":
-            # `TRIM(LEADING FROM x)` names no characters: the comma after the side is there already
+            # `TRIM(LEADING FROM x)` has no characters: the comma after the side was already emitted
             if self.tokens[-1].token_type is not TokenType.COMMA:
                 self._emit(TokenType.COMMA, ",", lexeme)
             return True
         return False
 
     def limit_type(self, name: str, precision: Sequence[Lexeme]) -> None:
-        """Emit the length or precision of a type, its numbers: no type is limited by one here."""
+        """Emit the length or precision of a type, given as its numbers; types have no such limits here."""
 
     def _past_precision(self) -> tuple[list[Lexeme], Lexeme]:
-        """Step over the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`; return it, and what follows."""
+        """Skip the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`; return it, and the next lexeme."""
         self.position += 1
         precision: list[Lexeme] = []
         while self.lexemes[self.position].kind is TokenKind.NUMBER or self.lexemes[self.position].is_op(","):
@@ -471,7 +471,7 @@ class TokenConverter:
             return
         if lexeme.text == ")":
             if not self.open:
-                raise syntax_error(self.text, lexeme.start, "this parenthesis closes nothing")
+                raise syntax_error(self.text, lexeme.start, "this parenthesis has no opening one")
             self._end_element(lexeme)
             self.open.pop()
             self._leave()
@@ -490,7 +490,7 @@ class TokenConverter:
             self._begin_element(lexeme)
 
     def _begin_element(self, lexeme: Lexeme) -> None:
-        """Put a condition among grouping sets into parentheses: the parser takes nothing weaker than `+` there."""
+        """Parenthesize a condition among grouping sets: the parser accepts nothing that binds less than `+` there."""
         if not self.open or self.open[-1][1] != GROUPING_SETS:
             return
         at = self.position
@@ -503,7 +503,7 @@ class TokenConverter:
 
     @cached_property
     def _closings(self) -> dict[int, int]:
-        """The lexeme that closes each parenthesis; what is never closed ends before END."""
+        """Index of the lexeme that closes each parenthesis; unclosed ones end before END."""
         closings, unclosed = {}, []
         for at, lexeme in enumerate(self.lexemes):
             if lexeme.is_op("("):
@@ -522,13 +522,13 @@ class TokenConverter:
         if not self._wants_operand(lexeme) or _may_begin_operand(lexeme, following, after):
             return
         if lexeme.is_op("(") and following.is_op(")") and self.open and self.open[-1][1] == GROUPING_SETS:
-            return  # the set of all rows
+            return  # the empty grouping set
         raise self._missing_operand(lexeme, following)
 
     def _wants_operand(self, lexeme: Lexeme) -> bool:
         previous = self.lexemes[self.position - 1] if self.position else None
         if lexeme.kind is TokenKind.OP:
-            if lexeme.text == "*":  # `SELECT *`, `COUNT(*)`, `t.*`: no multiplication
+            if lexeme.text == "*":  # `SELECT *`, `COUNT(*)`, `t.*`: not a multiplication
                 return not (previous is None or previous.is_op("(", ",", ".") or previous.is_word("SELECT", "DISTINCT"))
             if lexeme.text == "(":
                 return previous is None or not previous.is_name or is_keyword(previous)
@@ -540,16 +540,16 @@ class TokenConverter:
     def _missing_operand(self, lexeme: Lexeme, following: Lexeme) -> QueryError:
         message = f"expected an expression after {lexeme.shown}, found {following.shown}{quoting_hint(following)}"
         if lexeme.is_op("=") and following.is_op("="):
-            message += "; equality is written with one ="
+            message += "; write equality with a single ="
         elif lexeme.is_op("-") and following.is_op(">"):
-            message += "; a part of a JSON text is JSON_EXTRACT_SCALAR(x, '$.key', 'STRING')"
+            message += "; to extract a part of a JSON text use JSON_EXTRACT_SCALAR(x, '$.key', 'STRING')"
         elif following.is_op("%"):
-            message += "; a parameter stands here that was not filled in"
+            message += "; this looks like a parameter without a value"
         return syntax_error(self.text, following.start, message)
 
 
 def _is_value(lexeme: Lexeme) -> bool:
-    """Whether a lexeme is a value, or begins one, where an operator would make a column of the word before it."""
+    """Whether a lexeme is or begins a value, so that the word before it is not a column."""
     return lexeme.literal >= 0 or lexeme.is_word("CASE") or (lexeme.is_name and not is_keyword(lexeme))
 
 
@@ -558,7 +558,7 @@ def _is_text_prefix(word: Lexeme, text: Lexeme) -> bool:
 
 
 def _may_begin_operand(lexeme: Lexeme, following: Lexeme, after: Lexeme) -> bool:
-    """Whether an operand of `lexeme` can begin at the lexeme that follows it; `after` is the next one."""
+    """Whether an operand of `lexeme` can begin at the following lexeme; `after` is the next one."""
     if following.kind is TokenKind.END:
         return False
     if following.kind is TokenKind.OP:

@@ -1,1 +1,1 @@
-"""From sqlglot's tree to the query model: expressions, clauses, rewriting, constants."""
+"""Translates sqlglot's tree to the query model: expressions, clauses, rewriting, constants."""

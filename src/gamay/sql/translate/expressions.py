@@ -1,4 +1,4 @@
-"""sqlglot's tree to the expression tree of Gamay."""
+"""Translates sqlglot's tree to Gamay's expressions."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "isnotdistinctfrom",
     exp.NullSafeNEQ: "isdistinctfrom",
 }
-# other names of functions: result columns are called by the one that was written
+# synonyms of functions; result columns keep the name as written
 SYNONYMS = {
     "add": "plus",
     "sub": "minus",
@@ -48,7 +48,7 @@ _MIRRORED = {
     "greaterthan": "lessthan",
     "greaterthanorequal": "lessthanorequal",
 }
-# what compares the members of two rows before the last, and what the last ones
+# comparison of rows: of the members before the last, and of the last ones
 _ROW_STEPS = {
     "equals": ("equals", "equals"),
     "notequals": ("equals", "equals"),
@@ -58,14 +58,14 @@ _ROW_STEPS = {
     "greaterthanorequal": ("greaterthan", "greaterthanorequal"),
 }
 _ADVICE: dict[type[exp.Expr], str] = {
-    exp.Tuple: "a list in parentheses is no value; compare its members one by one: a = 1 AND b = 2",
+    exp.Tuple: "a list in parentheses is not a value; compare its members one by one: a = 1 AND b = 2",
     **dict.fromkeys(
-        (exp.IgnoreNulls, exp.RespectNulls), "IGNORE NULLS stands with a window function: LAG(x) IGNORE NULLS OVER (…)"
+        (exp.IgnoreNulls, exp.RespectNulls), "IGNORE NULLS is allowed with a window function: LAG(x) IGNORE NULLS OVER (…)"
     ),
-    exp.Interval: "an INTERVAL is added to a moment, or subtracted from one: ts + INTERVAL '3' MONTH",
-    exp.Dot: 'a dot stands between a table and its column only; a column with a dot in its name is written "a.b"',
+    exp.Interval: "an INTERVAL must be added to or subtracted from a timestamp: ts + INTERVAL '3' MONTH",
+    exp.Dot: 'a dot is allowed only between a table and its column; quote a column with a dot in its name: "a.b"',
 }
-# operators, also when they are written as functions: whatever reads the expression counts on their operands
+# operators, also if written as functions: readers of expressions rely on their number of operands
 _OPERATORS = frozenset(
     {
         *("not", "and", "or", "negate", "in", "notin", "between", "like", "regexplike"),
@@ -74,7 +74,7 @@ _OPERATORS = frozenset(
     }
 )
 _DISTINCT_FORMS = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
-# an aggregate over what a function makes of each list is one over all values
+# an aggregate of a function over each list equals one over all values
 _OVER_VALUES = {("sum", "arraysum"): "summv", ("min", "arraymin"): "minmv", ("max", "arraymax"): "maxmv"}
 _LONE_DOT = re.compile(r"\.\s+\d")
 _INTERVAL = re.compile(r"\s*([+-]?\d{1,9})\s*([A-Za-z]+)\s*")
@@ -90,8 +90,8 @@ _DATE, _DAY, _TIMESTAMP = (Literal(word, DataType.STRING) for word in ("DATE", "
 class Translator:
     """Translates the expressions of one text.
 
-    literals: the literals of the text by number. qualifiers: the names that may stand before a column, in lower case; None
-    where names with dots are those of columns.
+    literals: of the text, by index. qualifiers: names that may qualify a column, in lower case; None if names with dots are
+    columns.
     """
 
     text: str
@@ -99,7 +99,7 @@ class Translator:
     qualifiers: frozenset[str] | None = frozenset()
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Return the expression; raises QueryError for syntax that the dialect does not have."""
+        """Translate an expression; raises QueryError for unsupported syntax."""
         reading_time.check()
         handler = _HANDLERS.get(type(node))
         if handler is not None:
@@ -118,10 +118,10 @@ class Translator:
         return syntax_error(self.text, position_of(node), message)
 
     def _compared_rows(self, node: exp.Expr, name: str) -> Expression:
-        """`(a, b) < (1, 2)`, which is `a < 1 OR (a = 1 AND b < 2)`."""
+        """Translate `(a, b) < (1, 2)` to `a < 1 OR (a = 1 AND b < 2)`."""
         left, right = node.args["this"], node.args["expression"]
         if not (is_row(left) and is_row(right)):
-            message = "a list in parentheses is compared with another one of the same length: (a, b) = (1, 2)"
+            message = "a list in parentheses must be compared with one of the same length: (a, b) = (1, 2)"
             raise self.error(right if is_row(left) else left, message)
         equal = self._pairs(left, right, "equals")
         if name in ("equals", "notequals"):
@@ -135,7 +135,7 @@ class Translator:
     def _pairs(self, left: exp.Expr, right: exp.Expr, name: str) -> tuple[Expression, ...]:
         lefts, rights = row_members(left), row_members(right)
         if len(lefts) != len(rights):
-            message = f"lists that are compared have the same length, these have {len(lefts)} and {len(rights)}"
+            message = f"compared lists must have the same length, but these have {len(lefts)} and {len(rights)}"
             raise self.error(right, message)
         pairs = zip(lefts, rights, strict=True)
         return tuple(oriented(name, self.expression(one), self.expression(other)) for one, other in pairs)
@@ -152,7 +152,7 @@ class Translator:
                 pending.append(part.args["this"])
                 continue
             operand = self.expression(part)
-            # parentheses around the same connector change nothing
+            # parentheses around the same connector have no effect
             nested = isinstance(operand, Call) and operand.name == kind.key
             operands.extend(operand.args if nested and isinstance(operand, Call) else (operand,))
         return Call(kind.key, tuple(operands))
@@ -174,10 +174,10 @@ class Translator:
         value = node.name
         if value.startswith(CONSTANT_MARK):
             return Literal(value[1:], DataType.STRING)
-        if not value.isdigit():  # of a dot and a number the parser makes a fraction
+        if not value.isdigit():  # the parser makes a fraction of a dot and a number
             found = _LONE_DOT.search(self.text)
             start = 0 if found is None else found.start()
-            raise syntax_error(self.text, start, "unexpected '.' before a number; a fraction is written 0.5 or .5")
+            raise syntax_error(self.text, start, "unexpected '.' before a number; write a fraction as 0.5 or .5")
         return self.literals[int(value)]
 
     def _call(self, node: exp.Expr) -> Expression:
@@ -186,7 +186,7 @@ class Translator:
         name = "avg" if name == "average" else name
         if is_row(node):
             raise self.error(node, _ADVICE[exp.Tuple])
-        if "(" in name:  # functions that stand for clauses, joins and the like, which only their own syntax makes
+        if "(" in name:  # internal functions for clauses, joins and the like, which have no SQL name
             raise self.error(node, f"Unknown function '{written.removeprefix(FUNCTION_MARK)}'")
         parts = node.expressions
         if parts and isinstance(parts[0], exp.Distinct):
@@ -199,7 +199,7 @@ class Translator:
         if name == "count":
             if len(args) != 1:
                 raise self.error(node, f"count takes one argument or *, not {len(args)}")
-            # a constant always has a value; whether a column has one in each row is known when the query is bound
+            # a constant is never null; whether a column is, is known at binding
             constant = isinstance(args[0], Literal) and not args[0].is_null
             return Call("count", (Star(),) if constant else args)
         if name in _OPERATORS:
@@ -226,23 +226,23 @@ class Translator:
             separator = self.expression(operands[1]) if len(operands) == 2 else Literal(",", DataType.STRING)
             return Call(name, (self.expression(operands[0]), separator, TRUE))
         if name not in _DISTINCT_FORMS:
-            raise self.error(node, f"DISTINCT stands inside COUNT, SUM, AVG or LISTAGG only, not inside {name.upper()}")
+            raise self.error(node, f"DISTINCT is allowed in COUNT, SUM, AVG and LISTAGG only, not in {name.upper()}")
         if len(parts) > 1 or len(operands) != 1 or isinstance(operands[0], exp.Tuple):
             raise self.error(node, f"{name.upper()}(DISTINCT …) takes one expression; join several with CONCAT(x, y, ',')")
         return Call(_DISTINCT_FORMS[name], (self.expression(operands[0]),))
 
     def _filtered(self, node: exp.Expr) -> Expression:
-        """`sum(x) FILTER (WHERE condition)`."""
+        """Translate `sum(x) FILTER (WHERE condition)`."""
         aggregate, where = self.expression(node.this), node.args["expression"]
         if not isinstance(aggregate, Call) or aggregate.name == FILTERED or not is_aggregate(aggregate.name):
-            raise self.error(node, "FILTER (WHERE …) follows an aggregate, as in sum(x) FILTER (WHERE y > 5)")
+            raise self.error(node, "FILTER (WHERE …) must follow an aggregate, as in sum(x) FILTER (WHERE y > 5)")
         return Call(FILTERED, (aggregate, self.expression(where.this)))
 
     def _negative(self, node: exp.Expr) -> Expression:
         return Call("negate", (self.expression(node.this),))
 
     def _not(self, node: exp.Expr) -> Expression:
-        """`x NOT IN (…)`, `x IS NOT NULL` and their kin arrive as NOT around the positive form."""
+        """Translate NOT; `x NOT IN (…)`, `x IS NOT NULL` and the like arrive as NOT around the positive form."""
         operand = self.expression(node.this)
         if isinstance(operand, Call) and operand.name in _NEGATED:
             return Call(_NEGATED[operand.name], operand.args)
@@ -251,11 +251,11 @@ class Translator:
     def _between(self, node: exp.Expr) -> Expression:
         operand, low, high = (self.expression(node.args[key]) for key in ("this", "low", "high"))
         between = Call("between", (operand, low, high))
-        # SYMMETRIC: the bounds may stand in either order
+        # SYMMETRIC: the bounds may be in either order
         return Call("or", (between, Call("between", (operand, high, low)))) if node.args.get("symmetric") else between
 
     def _moved(self, node: exp.Expr) -> Expression:
-        """`ts + INTERVAL '3' MONTH`, and sums of other things."""
+        """Translate `ts + INTERVAL '3' MONTH`, and other sums."""
         left, right = node.args["this"], node.args["expression"]
         if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
             left, right = right, left
@@ -277,7 +277,7 @@ class Translator:
         match = _INTERVAL.fullmatch(f"{text} {unit.name if unit is not None else ''}")
         if match is None or match[2].upper().removesuffix("S") not in _UNIT_WORDS:
             raise self.error(
-                node, "an interval is a whole number of one unit, as in INTERVAL '3' MONTH or INTERVAL '90 days'"
+                node, "an interval must be a whole number of one unit, as in INTERVAL '3' MONTH or INTERVAL '90 days'"
             )
         return int(match[1]) * (-1 if negated else 1), match[2].upper().removesuffix("S")
 
@@ -290,10 +290,10 @@ class Translator:
         return Call("in", (self.expression(node.this), *(self.expression(part) for part in node.expressions)))
 
     def _escaped(self, node: exp.Expr) -> Expression:
-        """`x [NOT] LIKE 'pattern' ESCAPE '!'`."""
+        """Translate `x [NOT] LIKE 'pattern' ESCAPE '!'`."""
         like = node.this
         if not isinstance(like, exp.Like):
-            raise self.error(node, "ESCAPE stands behind LIKE 'pattern'")
+            raise self.error(node, "ESCAPE must follow LIKE 'pattern'")
         pattern = Call("likepattern", (self.expression(like.args["expression"]), self.expression(node.args["expression"])))
         call = Call("like", (self.expression(like.this), pattern))
         return Call("not", (call,)) if like.args.get("negate") else call
@@ -304,7 +304,7 @@ class Translator:
             return Call("isnull", (operand,))
         if isinstance(what, exp.Boolean):
             return Call("istrue" if what.this else "isfalse", (operand,))
-        raise self.error(node, "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM")
+        raise self.error(node, "expected [NOT] NULL, TRUE, FALSE or DISTINCT FROM after IS")
 
     def _case(self, node: exp.Expr) -> Expression:
         subject = node.args.get("this")
@@ -345,7 +345,7 @@ class Translator:
 
 
 def _unit(node: exp.Expr) -> Literal | None:
-    """Return the unit that a bare word is, as in TIMESTAMPADD(DAY, 1, ts); None for anything else."""
+    """Return a bare word as a unit, as in TIMESTAMPADD(DAY, 1, ts); None for anything else."""
     word = node.name.upper() if isinstance(node, exp.Column) and not node.table else ""
     return Literal(word, DataType.STRING) if word in _UNIT_WORDS else None
 
@@ -382,25 +382,25 @@ def is_row(node: exp.Expr) -> bool:
 
 
 def row_members(node: exp.Expr) -> Sequence[exp.Expr]:
-    """Return the members of a list of values, or the one value that is none."""
+    """Return the members of a list of values, or the single value."""
     return node.expressions if is_row(node) else (node,)
 
 
 def position_of(node: exp.Expr) -> int:
-    """Return where in the text a node begins: the first place that any part of it remembers."""
+    """Return the position of a node in the text: the lowest position of its parts."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return int(min(starts, default=0))
 
 
 def oriented(name: str, *args: Expression) -> Expression:
-    """Put the constant of a comparison on the right: `10 < a` is `a > 10`."""
+    """Move the constant of a comparison to the right: `10 < a` becomes `a > 10`."""
     if name in _MIRRORED and len(args) == 2 and isinstance(args[0], Literal) and not isinstance(args[1], Literal):
         return Call(_MIRRORED[name], (args[1], args[0]))
     return Call(name, args)
 
 
 def canonical(expression: Expression) -> Expression:
-    """Return the expression with the one name of each function that has several."""
+    """Replace synonyms of functions with their canonical names."""
     if not isinstance(expression, Call):
         return expression
     reading_time.check()
@@ -411,7 +411,7 @@ def canonical(expression: Expression) -> Expression:
 
 
 def _log_columns(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """`clpDecode(x)` and `clpMatch(x, 'wildcard')` read the columns into which CLP has taken x apart."""
+    """Expand `clpDecode(x)` and `clpMatch(x, 'wildcard')` to the columns into which CLP splits x."""
     is_short = (name == "clpdecode" and len(args) in (1, 2)) or (name == "clpmatch" and len(args) == 2)
     if not is_short or not isinstance(args[0], Column) or any(not isinstance(arg, Literal) for arg in args[1:]):
         return args

@@ -1,4 +1,4 @@
-"""Constants are computed once, when the query is compiled: `ts > ago('P1D')` compares with a number."""
+"""Constant folding at compile time: `ts > ago('P1D')` compares with a number."""
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_constant
@@ -10,7 +10,7 @@ from gamay.sql.text import reading_time
 from gamay.sql.text.slots import Computed, Slot, refilled, with_members
 from gamay.sql.translate.expressions import FALSE, SYNONYMS, TRUE, canonical, oriented
 
-# Only their place beside such a constant matters to the plan, not what it is.
+# The plan depends only on the position of such a constant, not on its value.
 _COMPARED = frozenset(
     {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "between", "in", "notin"}
 )
@@ -23,24 +23,23 @@ _CONDITIONS = _COMPARED | {
 class Folder:
     """Folds the expressions of one query.
 
-    has_computed: whether the plan depends on a constant that was computed, so that another query of the same shape must be
-    folded anew.
+    has_computed: whether the plan depends on a computed constant, so that another query of the shape must be folded again.
     """
 
     def __init__(self, *, volatile: bool = False) -> None:
-        """With `volatile`, functions like rand() are computed too: for queries that no server sees."""
+        """volatile: also compute functions like rand(), for queries without a table."""
         self._volatile = volatile
         self.has_computed = False
 
     def fold(self, expression: Expression) -> Expression:
-        """Return the expression with its constant parts computed; raises QueryError when computing one fails.
+        """Return the expression with its constant parts computed; raises QueryError if that fails.
 
-        AND and OR lose operands that decide nothing, comparisons get their constant on the right.
+        Neutral operands of AND and OR are removed, and the constant of a comparison moves to the right.
         """
         return self._depended_on(self._fold(expression))
 
     def fold_condition(self, expression: Expression) -> Expression:
-        """Fold WHERE: constants that columns are compared with become `Computed`, for the plan does not depend on them."""
+        """Fold WHERE: constants compared with columns become `Computed`, since the plan does not depend on them."""
         folded = self._fold(expression, in_condition=True)
         return self._depended_on(folded)
 
@@ -77,12 +76,12 @@ class Folder:
         value = _value_of(call)
         if isinstance(value, Literal) and value.type is not DataType.BOOLEAN:
             return Computed(value.value, value.type, call=call, again=lambda literals: _value_of(refilled(call, literals)))
-        self.has_computed = True  # conditions and lists shape the plan
+        self.has_computed = True  # conditions and lists affect the plan
         return value
 
 
 def _value_of(call: Expression) -> Expression:
-    """Compute a call of constants; raises QueryError, QUERY_VALIDATION, when it has no value."""
+    """Compute a call of constants; raises QueryError, QUERY_VALIDATION, if it has no value."""
     assert isinstance(call, Call)
     constant = canonical(with_members(call))
     assert isinstance(constant, Call)
@@ -99,7 +98,7 @@ def _same(left: tuple[Expression, ...], right: tuple[Expression, ...]) -> bool:
 
 
 def _connected(name: str, args: tuple[Expression, ...], *, keeps_type: bool) -> Expression:
-    """Return AND or OR without what decides nothing; as a value it is BOOLEAN, also where one number is left."""
+    """Return AND or OR without neutral operands; as a value it stays BOOLEAN, even if one number remains."""
     decisive, neutral = (FALSE, TRUE) if name == "and" else (TRUE, FALSE)
     if decisive in args:
         return decisive
@@ -110,7 +109,7 @@ def _connected(name: str, args: tuple[Expression, ...], *, keeps_type: bool) -> 
 
 
 def _is_boolean(expression: Expression) -> bool:
-    """Whether an expression is a condition, as far as can be told without the types of columns."""
+    """Whether an expression is a condition, as far as can be determined without the types of columns."""
     if isinstance(expression, Literal):
         return expression.type in (DataType.BOOLEAN, DataType.UNKNOWN)
     return isinstance(expression, Call) and expression.name in _CONDITIONS

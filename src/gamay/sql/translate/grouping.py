@@ -1,11 +1,11 @@
-"""GROUP BY: its keys, and the sets of keys that GROUPING SETS, ROLLUP and CUBE stand for.
+"""GROUP BY: its keys, and the grouping sets of GROUPING SETS, ROLLUP and CUBE.
 
 | written                         | sets                       |
 | ------------------------------- | -------------------------- |
 | `ROLLUP (a, b)`                 | (a, b), (a), ()            |
 | `CUBE (a, b)`                   | (a, b), (a), (b), ()       |
 | `GROUPING SETS ((a, b), b, ())` | (a, b), (b), ()            |
-| `a, ROLLUP (b)`                 | (a, b), (a): each with each |
+| `a, ROLLUP (b)`                 | (a, b), (a): cross product |
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _Translate: TypeAlias = Callable[[exp.Expr], Expression]
 
 
 def grouping(text: str, translate: _Translate, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
-    """Return the keys in the order written, and the sets as positions among them; None in a plain GROUP BY.
+    """Return the keys in the order written, and the sets as positions among them; None for a plain GROUP BY.
 
     translate: makes the expression of a key. Raises QueryError for more than `SETS_MAX` sets.
     """
@@ -33,7 +33,7 @@ def grouping(text: str, translate: _Translate, group: exp.Expr) -> tuple[tuple[E
         raise syntax_error(text, position_of(group), "GROUP BY ALL is not supported; name the keys")
     for suffix in ("grouping_sets", "rollup", "cube", "totals"):
         if group.args.get(suffix):
-            raise syntax_error(text, position_of(group), "GROUPING SETS, ROLLUP and CUBE are separated from keys by commas")
+            raise syntax_error(text, position_of(group), "separate GROUPING SETS, ROLLUP and CUBE from keys by commas")
     return _Grouping(text, translate).read(group)
 
 
@@ -58,7 +58,7 @@ class _Grouping:
         return tuple(self._keys), tuple(map(tuple, sets)) if has_sets else None
 
     def _sets(self, element: exp.Expr) -> list[_Set]:
-        """Return the sets that an element of GROUP BY stands for."""
+        """Return the grouping sets of an element of GROUP BY."""
         if isinstance(element, exp.GroupingSets):
             sets = [one for part in element.expressions for one in self._sets(part)]
             self._check_number(element, len(sets))
@@ -87,7 +87,7 @@ class _Grouping:
 
     def _check_number(self, element: exp.Expr, number: int) -> None:
         if number > SETS_MAX:
-            message = f"GROUP BY has more than {SETS_MAX} grouping sets; leave expressions out of CUBE and ROLLUP"
+            message = f"GROUP BY has more than {SETS_MAX} grouping sets; use fewer expressions in CUBE and ROLLUP"
             raise syntax_error(self._text, position_of(element), message)
 
 

@@ -1,6 +1,6 @@
-"""Aggregates of a column beside a constant, `sum(a + 1)`, as aggregates of the column alone.
+"""Aggregates of a column and a constant, `sum(a + 1)`, as aggregates of the column alone.
 
-| written                    | the same                         |
+| written                    | equals                           |
 | -------------------------- | -------------------------------- |
 | `sum(a + 2)`, `sum(2 + a)` | `add(sum(a), mult(2, count(a)))` |
 | `sum(2 - a)`               | `sub(mult(2, count(a)), sum(a))` |
@@ -8,7 +8,7 @@
 | `min(2 - a)`               | `sub(2, max(a))`                 |
 | `max(a * -2)`              | `mult(min(a), -2)`               |
 
-Only the names of result columns show them so; `gamay.query.bind.aggregates` decides which are computed in this way.
+Only the names of result columns show this form; `gamay.query.bind.aggregates` decides which are computed in this way.
 """
 
 from decimal import Decimal
@@ -20,9 +20,10 @@ _TURNED = {"sum": "sum", "avg": "avg", "min": "max", "max": "min"}
 
 
 def linear_form(expression: Expression) -> Call | None:
-    """Return SUM, AVG, MIN or MAX of `column ± constant`, `constant ± column` or `column * constant` over the column alone.
+    """Rewrite SUM, AVG, MIN or MAX of `column ± constant`, `constant ± column` or `column * constant` to one of the column
+    alone.
 
-    None for every other expression, `sum(2 * a)` among them.
+    Returns None for every other expression, including `sum(2 * a)`.
     """
     if not isinstance(expression, Call) or expression.name not in _TURNED or len(expression.args) != 1:
         return None

@@ -1,6 +1,6 @@
-"""A statement as written becomes the query model: constants folded, aliases and ordinals resolved, every rule checked.
+"""Rewrites a statement to the query model: folds constants, resolves aliases and ordinals, and checks all rules.
 
-Each pass is one function of the statement; `rewrite` names their order.
+Each pass is a function of the statement; `rewrite` applies them in order.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -22,10 +22,10 @@ from gamay.sql.translate.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What a statement means; LIMIT and OFFSET are still literals of the text.
+    """A rewritten statement; LIMIT and OFFSET are still literals of the text.
 
     shown: for each select item the expression as written, whose text is its name (see `named`); None with an alias.
-    has_computed: constants were computed from literals. ordinals: the numbers of the literals that served as ordinals.
+    has_computed: whether constants were computed from literals. ordinals: indexes of the literals used as ordinals.
     """
 
     statement: Statement
@@ -37,7 +37,7 @@ class Rewritten:
 
 
 def rewrite(statement: Statement) -> Rewritten:
-    """Apply all rewrites and checks; raises QueryError for a query that has no meaning."""
+    """Apply all rewrites and checks; raises QueryError for an invalid query."""
     folder = Folder(volatile=statement.table is None)
     folded = _fold(statement, folder)
     ordinals = _ordinal_slots(folded)
@@ -89,7 +89,7 @@ def _canonical(statement: Statement) -> Statement:
 
 
 def _ordinal_slots(statement: Statement) -> frozenset[int]:
-    """Whole numbers among the keys are ordinals, other constants are dropped: either way the plan depends on them."""
+    """Return the literals among the keys: integers are ordinals, other constants are dropped; the plan depends on both."""
     keys = (*statement.group_by, *(key.expression for key in statement.order_by))
     return frozenset(key.index for key in keys if isinstance(key, Slot))
 
@@ -149,9 +149,9 @@ def _resolve_aliases(statement: Statement) -> Statement:
 
 
 def _substitute(expression: Expression, aliases: Mapping[str, Expression], selected: Container[Expression]) -> Expression:
-    """Replace aliases by what they stand for.
+    """Replace aliases by their expressions.
 
-    Not inside aggregates, where a name can only be a column, nor in what is repeated of the SELECT list, where it is one:
+    Not inside aggregates, where a name can only be a column, nor in repeated SELECT expressions, where it is one:
     `SELECT UPPER(city) AS city … GROUP BY UPPER(city)`.
     """
     if isinstance(expression, Column):
@@ -164,7 +164,7 @@ def _substitute(expression: Expression, aliases: Mapping[str, Expression], selec
 
 
 def _drop_constant_keys(statement: Statement) -> Statement:
-    """Constants neither sort nor split anything; a last one stays in GROUP BY, for it makes no group out of no rows."""
+    """Drop constant keys, which have no effect, except the last one of GROUP BY, which yields no group for no rows."""
     group_by: tuple[Expression, ...] = tuple(dict.fromkeys(k for k in statement.group_by if not isinstance(k, Literal)))
     if statement.grouping_sets is not None:
         statement = _renumbered(statement, group_by, statement.grouping_sets)
@@ -177,7 +177,7 @@ def _drop_constant_keys(statement: Statement) -> Statement:
 
 
 def _renumbered(statement: Statement, group_by: tuple[Expression, ...], sets: tuple[tuple[int, ...], ...]) -> Statement:
-    """Point grouping sets at the keys that are left; the set of all rows alone is no GROUP BY at all."""
+    """Adjust grouping sets to the remaining keys; the empty set alone equals no GROUP BY."""
     place = {key: i for i, key in enumerate(group_by)}
     written = [place.get(key) for key in statement.group_by]
     left = tuple(tuple(sorted({i for position in part if (i := written[position]) is not None})) for part in sets)
@@ -202,7 +202,7 @@ def _aggregates(expressions: Iterable[Expression]) -> list[Call]:
 
 
 def _outputs(statement: Statement) -> list[Expression]:
-    """All expressions that are computed after grouping."""
+    """Return all expressions evaluated after grouping."""
     having = () if statement.having is None else (statement.having,)
     return [*(item.expression for item in statement.items), *having, *(key.expression for key in statement.order_by)]
 
@@ -213,28 +213,28 @@ def _check_aggregates(statement: Statement) -> None:
         ("GROUP BY", statement.group_by),
     ):
         for call in _aggregates(expressions):
-            raise _invalid(f"The aggregate {to_text(call)} cannot stand in {clause}")
+            raise _invalid(f"The aggregate {to_text(call)} is not allowed in {clause}")
     for call in _aggregates(_outputs(statement)):
         filtered = call.name == FILTERED
         for inner in _aggregates(call.args[1:] if filtered else call.args):
-            place = "FILTER; it chooses rows before they are aggregated" if filtered else f"the aggregate {to_text(call)}"
-            raise _invalid(f"The aggregate {to_text(inner)} cannot stand inside {place}")
+            place = "FILTER, which selects rows before they are aggregated" if filtered else f"the aggregate {to_text(call)}"
+            raise _invalid(f"The aggregate {to_text(inner)} is not allowed inside {place}")
 
 
 def _check_groupings(statement: Statement) -> None:
-    """Check where GROUPING(…) stands, and that grouping sets have something to aggregate."""
+    """Check the positions of GROUPING(…), and that queries with grouping sets aggregate."""
     rows = [*statement.group_by, *([] if statement.where is None else [statement.where])]
     for place, expressions in (("row", rows), ("result", _outputs(statement))):
         for part in (part for expression in expressions for part in walk(expression)):
             if isinstance(part, Call) and part.name in GROUPING and (place == "row" or not statement.group_by):
-                raise _invalid(f"{to_text(part)} tells which keys of GROUP BY are rolled up; it stands beside GROUP BY only")
+                raise _invalid(f"{to_text(part)} shows which keys of GROUP BY are rolled up; it needs GROUP BY")
     if statement.grouping_sets is not None and not _aggregates(_outputs(statement)):
         raise _invalid("GROUPING SETS, ROLLUP and CUBE need an aggregate in the SELECT list, as in count(*)")
 
 
 def _check_constants(statement: Statement) -> None:
     if statement.where is not None or statement.group_by or statement.having is not None or statement.order_by:
-        raise _invalid("A query without FROM has a SELECT list only")
+        raise _invalid("A query without FROM can only have a SELECT list")
     for item in statement.items:
         needs_rows = _aggregates([item.expression]) or any(isinstance(p, Column | Star) for p in walk(item.expression))
         if needs_rows:
@@ -244,7 +244,7 @@ def _check_constants(statement: Statement) -> None:
 
 def _check_distinct(statement: Statement) -> None:
     if statement.group_by:
-        raise _invalid("DISTINCT and GROUP BY cannot stand together; leave DISTINCT out")
+        raise _invalid("DISTINCT and GROUP BY cannot be combined; remove DISTINCT")
     if statement.having is not None:
         raise _invalid("HAVING filters groups; with DISTINCT use WHERE")
     for item in statement.items:
@@ -263,9 +263,10 @@ def _check_ordered_by_selected(statement: Statement) -> None:
 
 
 def _selects_keys(statement: Statement) -> bool:
-    """Whether a GROUP BY is a DISTINCT: the SELECT list is exactly its keys, and all that it sorts by.
+    """Whether a GROUP BY equals DISTINCT: the SELECT list is exactly its keys, and includes all sort keys.
 
-    HAVING chooses groups and is no WHERE: a row with a list is in the groups of all its values, also of those left out.
+    HAVING selects groups and is not like WHERE: a row with a list belongs to the groups of all its values, also filtered
+    ones.
     """
     if not statement.group_by or statement.having is not None or _aggregates(_outputs(statement)):
         return False
@@ -275,13 +276,13 @@ def _selects_keys(statement: Statement) -> bool:
 
 
 def _check_grouping(statement: Statement) -> None:
-    """Check that what is computed after grouping depends on group keys and aggregates only.
+    """Check that expressions evaluated after grouping depend on group keys and aggregates only.
 
-    Without GROUP BY there is one row, so it does not matter by what it is ordered.
+    Without GROUP BY there is one row, so its order does not matter.
     """
     if not statement.group_by and not _aggregates(_outputs(statement)):
         if statement.having is not None:
-            raise _invalid("HAVING needs GROUP BY or an aggregate; rows are filtered with WHERE")
+            raise _invalid("HAVING needs GROUP BY or an aggregate; filter rows with WHERE")
         return
     keys = {_folded_case(key) for key in statement.group_by}
     for expression in _outputs(statement if statement.group_by else replace(statement, order_by=())):
@@ -291,17 +292,18 @@ def _check_grouping(statement: Statement) -> None:
         _check_functions(expression)
         if isinstance(loose, Star):
             beside = "GROUP BY" if statement.group_by else "an aggregate"
-            raise _invalid(f"* stands beside {beside}; name the columns, and group by them")
+            raise _invalid(f"* cannot be combined with {beside}; name the columns, and group by them")
         if not statement.group_by:
-            raise _invalid(f"{to_text(loose)} stands beside an aggregate without GROUP BY; add GROUP BY {to_text(loose)}")
+            shown = to_text(loose)
+            raise _invalid(f"{shown} is selected with an aggregate but without GROUP BY; add GROUP BY {shown}")
         message = f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate"
         if expression is statement.having:
-            message += ", as HAVING needs it: put it into one of them, or the condition into WHERE, which filters rows"
+            message += ", which HAVING requires; move it into one of them, or the condition into WHERE, which filters rows"
         raise _invalid(message)
 
 
 def _check_functions(expression: Expression) -> None:
-    """Raise QueryError for a function that there is not: it may be meant for an aggregate, whose argument is not loose."""
+    """Raise QueryError for an unknown function: it may be a misspelt aggregate, whose argument need not be a key."""
     for part in walk(expression):
         if isinstance(part, Call) and part.name not in SYNTAX and not is_aggregate(part.name):
             must_get_scalar(part.name)
@@ -318,7 +320,7 @@ def _first_ungrouped(expression: Expression, keys: set[Expression]) -> Expressio
 
 
 def _folded_case(expression: Expression) -> Expression:
-    """Column names are matched without regard to case."""
+    """Return an expression with column names in lower case, since they are matched ignoring case."""
     if isinstance(expression, Column):
         return Column(expression.name.lower())
     if isinstance(expression, Call):
@@ -335,7 +337,8 @@ def _select_items(statement: Statement, shown: Iterable[Expression | None]) -> t
 
 
 def named(expression: Expression, written: Expression, constant: bool) -> SelectItem:
-    """Return the item of an expression without alias, which was `written` so; `constant` in a query without a table."""
+    """Return the item of an expression without alias, given the expression as `written`; constant: in a query without a
+    table."""
     if constant and isinstance(written, Literal) and written.type is not DataType.STRING:
         return SelectItem(expression, constant_text(written))
     shown = linear_form(written) or written

@@ -1,4 +1,4 @@
-"""The clauses of one request: SET, EXPLAIN, and a SELECT whose expressions are translated but not yet rewritten."""
+"""Parses the clauses of a request: SET, EXPLAIN, and a SELECT with translated expressions, before rewriting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of the SELECT list. start: its place in the text."""
+    """One entry of the SELECT list. start: its position in the text."""
 
     expression: Expression
     alias: str | None
@@ -47,8 +47,8 @@ class Item:
 class Statement:
     """A request as written.
 
-    limit, offset: literals, None when not written. set_options: by stored name; the values are literals or words.
-    grouping_sets: positions in `group_by` for each set of GROUPING SETS, ROLLUP and CUBE; None in a plain GROUP BY.
+    limit, offset: literals, None if not written. set_options: by stored name; the values are literals or words.
+    grouping_sets: positions in `group_by` for each set of GROUPING SETS, ROLLUP and CUBE; None for a plain GROUP BY.
     """
 
     text: str
@@ -67,9 +67,9 @@ class Statement:
 
 
 def parse_statement(text: str, literals: Sequence[Literal], *, relational: bool = False) -> Statement | RelationalStatement:
-    """Parse a request, its trailing OPTION cut off; `literals` are those of the text in order.
+    """Parse a request without its trailing OPTION; `literals` are those of the text in order.
 
-    relational: a query of one table is read as one of several tables, too. Raises QueryError.
+    relational: parse even a query of one table as a relational one. Raises QueryError.
     """
     return _Reader(text, literals, relational).statement()
 
@@ -77,7 +77,7 @@ def parse_statement(text: str, literals: Sequence[Literal], *, relational: bool 
 def parse_single_expression(
     text: str, literals: Sequence[Literal], qualifiers: frozenset[str] | None = frozenset()
 ) -> Expression:
-    """Parse a text that is one expression; raises QueryError. qualifiers: as those of a `Translator`."""
+    """Parse a text that is one expression; raises QueryError. qualifiers: as in `Translator`."""
     lexemes = lex(text)
     if lexemes[0].kind is TokenKind.END:
         raise syntax_error(text, 0, "the expression is empty")
@@ -174,7 +174,7 @@ class _Reader:
         raise self.expected("a value for the option")
 
     def _explain(self) -> tuple[bool, bool]:
-        """Read EXPLAIN; return whether there is one, and whether it is EXPLAIN ANALYZE."""
+        """Parse EXPLAIN; return whether there is one, and whether it is EXPLAIN ANALYZE."""
         if not self.current.is_word("EXPLAIN"):
             return False, False
         self.next()
@@ -207,7 +207,7 @@ class _Reader:
         return lexeme.kind is TokenKind.END or lexeme.is_op(";")
 
     def _trailing_options(self) -> dict[str, Literal]:
-        """Read what follows the statement: semicolons, and SET, which may stand there too."""
+        """Parse the rest after the statement: semicolons, and SET, which is allowed there as well."""
         options: dict[str, Literal] = {}
         while self.current.kind is not TokenKind.END:
             if self.current.is_word("SET"):
@@ -216,12 +216,12 @@ class _Reader:
             elif self.current.is_op(";"):
                 self.next()
             else:
-                message = "a request holds one statement, beside SET; expected the end"
+                message = "a request may contain only one statement, besides SET; expected the end"
                 raise syntax_error(self.text, self.current.start, message)
         return options
 
     def _tail(self, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme], Literal | None, Literal | None]:
-        """Cut LIMIT, OFFSET and FETCH off the end; the rest ends with an END lexeme."""
+        """Cut LIMIT, OFFSET and FETCH off the end; append END to the rest."""
         depth = 0
         body = list(lexemes)
         stop = lexemes[-1].start + len(lexemes[-1].source)
@@ -246,9 +246,9 @@ class _Reader:
         set_options: dict[str, Literal],
     ) -> Statement:
         if node.args.get("joins") or node.args.get("laterals"):
-            # without FROM, a comma behind a condition reads as one between tables
+            # without FROM, the parser reads a comma after a condition as one between tables
             joined = (node.args.get("joins") or node.args["laterals"])[0]
-            raise syntax_error(self.text, position_of(joined), "unexpected comma: a list of tables follows FROM")
+            raise syntax_error(self.text, position_of(joined), "unexpected comma: a list of tables must follow FROM")
         table, qualifiers = self._table(node.args.get("from_"))
         translator = Translator(self.text, self.literals, qualifiers)
         items = tuple(self._item(translator, part) for part in node.expressions)
@@ -278,7 +278,7 @@ class _Reader:
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise syntax_error(self.text, position_of(clause), "expected a table name after FROM")
         written = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part is not None]
-        if any(not isinstance(part, exp.Identifier) for part in written):  # `a..b` has an empty name in it
+        if any(not isinstance(part, exp.Identifier) for part in written):  # `a..b` contains an empty name
             raise syntax_error(self.text, position_of(table), "expected database.table: a name is missing beside a dot")
         parts = [part.name for part in written]
         if len(parts) > 2:
@@ -357,9 +357,9 @@ class _Tail:
 
 
 def _cut_null_orders(text: str, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme], dict[int, bool]]:
-    """Take NULLS FIRST and NULLS LAST out of ORDER BY; the parser would not tell a written one from its default.
+    """Take NULLS FIRST and NULLS LAST out of ORDER BY; the parser does not distinguish an explicit one from its default.
 
-    Returns the other lexemes, and for each sort key that has one (by position) whether nulls come last.
+    Returns the other lexemes, and for each sort key with one (by position) whether nulls come last.
     """
     kept: list[Lexeme] = []
     nulls_last: dict[int, bool] = {}
@@ -387,7 +387,7 @@ def _cut_null_orders(text: str, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme]
 
 
 def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
-    """Refuse what the dialect does not have, such as a second table, before the parser makes something else of it."""
+    """Reject unsupported syntax, such as a second table, before the parser misinterprets it."""
     for i, lexeme in enumerate(lexemes):
         if lexeme.literal < 0 and lexeme.text not in _WATCHED:
             continue
@@ -395,7 +395,7 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
         called = following is not None and following.is_op("(")
         after_parenthesis = i > 0 and lexemes[i - 1].is_op(")")
         if lexeme.is_op(";"):
-            raise syntax_error(text, lexeme.start, "a request holds one statement, with SET before it; expected the end")
+            raise syntax_error(text, lexeme.start, "only SET may precede the one statement of a request; expected the end")
         if lexeme.is_word("WITHIN") and after_parenthesis:
             raise syntax_error(text, lexeme.start, "WITHIN GROUP after an aggregate is not supported")
         if lexeme.is_word("FILTER") and after_parenthesis and called and not lexemes[i + 2].is_word("WHERE"):
@@ -407,7 +407,7 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)
             or (lexeme.is_word("OVER") and called and after_parenthesis)
         ):
-            message = f"{lexeme.text} is not supported in an expression that is computed row by row"
+            message = f"{lexeme.text} is not supported in an expression that is evaluated per row"
             raise syntax_error(text, lexeme.start, message)
 
 
