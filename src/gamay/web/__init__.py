@@ -1,4 +1,4 @@
-"""HTTP for every role: guarded routes, errors as answers, help and metrics pages, limits of requests.
+"""HTTP for every role: guarded routes, error responses, help and metrics pages, request limits.
 
-FastAPI and uvicorn stay here.
+The only package that uses FastAPI and uvicorn.
 """

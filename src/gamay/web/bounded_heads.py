@@ -1,4 +1,4 @@
-"""Connections over HTTP whose requests have short heads: endless URLs, headers and trailers are refused while they come."""
+"""HTTP connections with bounded request heads: overlong URLs, headers and trailers are rejected while they arrive."""
 
 import logging
 from collections.abc import MutableMapping
@@ -11,23 +11,23 @@ from gamay.web.read_answers import ReadAnswers
 
 URL_BYTES_MAX = 1 << 16
 HEAD_BYTES_MAX = 1 << 17
-"""What the line of the request and all headers may have together."""
+"""Limit on the request line and all headers together."""
 
 
 class BoundedHeads(ReadAnswers):
-    """One connection. A request with a longer URL is answered with 414, one with longer headers with 431."""
+    """One connection. Responds to an overlong URL with 414, to overlong headers with 431."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger: Any = _WithPeer(self)
         self._is_in_message = self._is_in_head = False
-        self._has_moved = False  # whether what came last ended a head or was a part of a body
-        self._waiting_bytes = 0  # so many have come since, of a head, of trailers, or of what describes a chunk
+        self._has_moved = False  # whether the latest data completed a head or was part of a body
+        self._waiting_bytes = 0  # bytes received since then, of a head, of trailers, or of chunk metadata
         self._refusal: tuple[int, str] | None = None
-        self._unanswered: list[RequestResponseCycle] = []  # requests before the last one, whose answers are not sent yet
+        self._unanswered: list[RequestResponseCycle] = []  # requests before the last one whose responses are not sent yet
 
     def data_received(self, data: bytes) -> None:
-        """Read what came."""
+        """Parse the received data."""
         was_in_message, self._has_moved = self._is_in_message, False
         super().data_received(data)
         if was_in_message and self._is_in_message and not self._has_moved and not self.transport.is_closing():
@@ -37,23 +37,23 @@ class BoundedHeads(ReadAnswers):
                 self.send_400_response("")
 
     def on_message_begin(self) -> None:
-        """Note that a head is being read."""
+        """Record that a head is being read."""
         super().on_message_begin()
         self._is_in_message = self._is_in_head = True
         self._waiting_bytes = 0
 
     def on_body(self, body: bytes) -> None:
-        """Hand a part of a body on."""
+        """Pass on a part of a body."""
         self._has_moved, self._waiting_bytes = True, 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that a request has been read to its end."""
+        """Record that a request was read completely."""
         super().on_message_complete()
         self._is_in_message = False
 
     def on_headers_complete(self) -> None:
-        """Hand the request on; raises ValueError, which ends the connection, where its head is too long."""
+        """Pass on the request; raises ValueError, which closes the connection, if its head is too long."""
         self._is_in_head = False
         self._has_moved, self._waiting_bytes = True, 0
         if len(self.url) > URL_BYTES_MAX:
@@ -68,8 +68,8 @@ class BoundedHeads(ReadAnswers):
             self._unanswered = [*(cycle for cycle in self._unanswered if not cycle.response_complete), before]
 
     def send_400_response(self, msg: str) -> None:
-        """Say why the connection ends: what was read is no request, or its head is too long."""
-        self._give_up_answers()
+        """Report why the connection is closed: the data is not a request, or its head is too long."""
+        self._abandon_answers()
         if self._refusal is None:
             super().send_400_response(msg)
             return
@@ -82,16 +82,16 @@ class BoundedHeads(ReadAnswers):
         self.transport.close()
 
     def eof_received(self) -> None:
-        """End the connection, as its other side has."""
-        self._give_up_answers()
+        """Close the connection, as the client did."""
+        self._abandon_answers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that there is nobody any more."""
-        self._give_up_answers()
+        """Record that the client disconnected."""
+        self._abandon_answers()
         super().connection_lost(exc)
 
-    def _give_up_answers(self) -> None:
-        """Drop what handlers still write: a transport that closes raises RuntimeError then."""
+    def _abandon_answers(self) -> None:
+        """Discard the output of running handlers, since writing to a closing transport raises RuntimeError."""
         for cycle in (*self._unanswered, self.cycle):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -99,7 +99,7 @@ class BoundedHeads(ReadAnswers):
 
 
 class _WithPeer(logging.LoggerAdapter[logging.Logger]):
-    """The logger of a connection: what it says of a request that is none, it says with where that came from."""
+    """The logger of a connection, which adds the client's address to messages about malformed requests."""
 
     def __init__(self, connection: BoundedHeads) -> None:
         super().__init__(connection.logger)
@@ -107,13 +107,13 @@ class _WithPeer(logging.LoggerAdapter[logging.Logger]):
 
     @property
     def level(self) -> int:
-        """Of the logger itself."""
+        """Level of the underlying logger."""
         return self.logger.level
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the address to a message."""
+        """Add the client's address to a message."""
         client = self._connection.client
-        address = client[0].partition("%")[0] if client else "unknown"  # without what a percent sign means to a log
+        address = client[0].partition("%")[0] if client else "unknown"  # a zone's % would be a format specifier
         return f"{msg} (from {address})", kwargs
 
 

@@ -1,4 +1,4 @@
-"""Errors of handlers as answers over HTTP, of every role: the sentence that says what is wrong, and never a stack trace."""
+"""Errors of handlers as HTTP responses, for every role: a message without a stack trace."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def refusal(status: int, text: str) -> JSONResponse:
-    """Return the answer to a request that was not done."""
+    """Return an error response."""
     return JSONResponse({"code": status, "error": text}, status_code=status)
 
 
@@ -28,7 +28,7 @@ async def _system_error(request: Request, error: Exception) -> Response:
 
 
 async def _hung_up(request: Request, error: Exception) -> Response:
-    return refusal(400, f"{request.method} {request.url.path} ended before its body did")  # nobody is there to read it
+    return refusal(400, f"{request.method} {request.url.path} ended before its body did")  # no client is left to read it
 
 
 async def _defect(request: Request, error: Exception) -> Response:
@@ -42,4 +42,4 @@ ERROR_ANSWERS: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]]
     OSError: _system_error,
     Exception: _defect,
 }
-"""What answers a request whose handler raised this."""
+"""Exception raised by a handler -> function that returns the response."""

@@ -1,4 +1,4 @@
-"""HTTP interfaces that let in whom their access control knows, and whose routes check what their sender may do."""
+"""HTTP interfaces that authenticate their senders, and whose routes check the senders' rights."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from functools import wraps
@@ -23,16 +23,16 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-# where a request's scope tells who sent it
+# key of the sender in a request's scope
 PRINCIPAL = "gamay.principal"
-# the action of open routes that tell their sender whether it is known
+# action of open routes that report whether their sender is known
 ASKS_WHO = "GetAuth"
 
 
 class Guarded:
-    """An ASGI application in front of another one, which it hands requests to whose sender it knows.
+    """ASGI middleware that passes on only requests of known senders.
 
-    Paths that `rights` opens need no sender. What a sender may do the routes behind check, by the same rights.
+    Paths that `rights` opens need no sender. The routes behind it check the sender's rights.
     """
 
     def __init__(self, app: AsgiApp, logins: Logins, rights: Rights) -> None:
@@ -41,11 +41,11 @@ class Guarded:
         opened = open_paths(rights)
         self._open_paths = frozenset({"/", *opened})
         self._asking_who = frozenset(path for (_, path), right in rights.items() if right.action == ASKS_WHO)
-        # `/` is one path, not a folder with all others
+        # `/` is a single path, not a prefix of all others
         self._open_folders = tuple(path for path in opened if path.endswith("/") and path != "/")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle a request."""
         if scope["type"] == "http":
             is_open = scope["method"] == "OPTIONS" or self._is_open(scope["path"])
             scope[PRINCIPAL] = NOBODY
@@ -68,7 +68,7 @@ class Guarded:
 
 
 def sender_of(scope: Mapping[str, Any]) -> Principal:
-    """Return who sent a request: anyone, where everybody is let in."""
+    """Return the sender of a request; anyone, if access is open."""
     found: Principal = scope.get(PRINCIPAL, ANYONE)
     return found
 
@@ -76,9 +76,9 @@ def sender_of(scope: Mapping[str, Any]) -> Principal:
 def guarded_routes(
     routes: Sequence[Route], rights: Rights, repeatable: Mapping[str, Collection[str]] | None = None
 ) -> list[Route]:
-    """Return routes that first check what their sender may do, by the parameters of their paths.
+    """Return routes that first check their sender's rights, by their path parameters.
 
-    repeatable: of paths, the parameters behind `?` that may come several times. Raises UndeclaredRouteError.
+    repeatable: path -> the query parameters that may be repeated. Raises UndeclaredRouteError.
     """
     return [_guarded(route, rights, (repeatable or {}).get(route.path, ())) for route in routes]
 
@@ -102,14 +102,14 @@ def _guarded(route: Route, rights: Rights, repeatable: Collection[str]) -> Route
 
 
 def check_request(request: Request, right: Right, repeatable: Collection[str] = ()) -> None:
-    """Raise InvalidConfigError for a repeated parameter, ForbiddenError for what its sender may not do."""
+    """Raise InvalidConfigError for a repeated parameter, ForbiddenError if the sender lacks the right."""
     note(request.scope, right, sender_of(request.scope), right.tables(request.path_params))
     check_repeated(request.scope["query_string"], repeatable)
     right.check(sender_of(request.scope), request.method, request.path_params)
 
 
 def check_repeated(query: bytes, repeatable: Collection[str]) -> None:
-    """Raise InvalidConfigError for a parameter that comes twice and is no list: it is not guessed which one is meant."""
+    """Raise InvalidConfigError for a repeated parameter that is not a list, rather than guess which value is meant."""
     if b"&" not in query:
         return
     names = [name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)]
@@ -118,7 +118,7 @@ def check_repeated(query: bytes, repeatable: Collection[str]) -> None:
 
 
 def refusal(error: GamayError) -> Response:
-    """Return the answer to a request that is not let through."""
+    """Return the response to a rejected request."""
     content = orjson.dumps({"code": error.http_status, "error": str(error)})
     headers = {"www-authenticate": 'Basic realm="gamay"'} if isinstance(error, UnauthorizedError) else None
     return Response(content, error.http_status, headers, "application/json")

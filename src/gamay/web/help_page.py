@@ -1,6 +1,7 @@
-"""`/help` and `/swagger.json` of brokers, servers and minions: their routes as an OpenAPI document, and a page with forms.
+"""`/help` and `/swagger.json` of brokers, servers and minions: an OpenAPI document of their routes, and a page with forms.
 
-The controller's come from FastAPI, which knows more of its routes; the page and its files are the same: no internet is used.
+The controller's come from FastAPI, which knows more about its routes; the page and its files are the same, without the
+internet.
 """
 
 import re
@@ -33,14 +34,14 @@ GET    /swagger.json                                  GetHelp               open
 GET    /static-offline-docs/{name}                    GetHelp               open        -
 """
 
-# in the order in which people look for them
+# in the order in which users look for them
 _TAGS = {
-    "Query": "Queries: asked, running, ended, and answers that are kept",
-    "Routing": "Which servers are asked for which segments",
+    "Query": "Queries: new, running and finished ones, and stored answers",
+    "Routing": "Assignment of segments to servers for queries",
     "Table": "Tables and segments of this server",
-    "Task": "What this minion does",
-    "Quota": "How much may be asked",
-    "Process": "This process: whether it is well, what it measures, and with which settings it runs",
+    "Task": "Tasks of this minion",
+    "Quota": "Limits on queries",
+    "Process": "This process: health, metrics and settings",
     "Logger": "Logs and their levels",
 }
 _GROUPS = {
@@ -86,11 +87,10 @@ def help_routes(
     *,
     is_open: bool,
 ) -> list[Route]:
-    """Return `/help`, `/api`, `/swagger.json` and the files of the page.
+    """Return the routes `/help`, `/api`, `/swagger.json` and the page's files.
 
-    routes: what is described, by the first lines of their handlers' documentation, or their names. parameters: those that a
-    path takes behind `?`. answers: what is no JSON object, as `gamay.web.openapi.complete` has it. is_open: nobody has to
-    log in.
+    routes: described by the first lines of their handlers' docstrings, or their names. parameters: query parameters by path.
+    answers: responses that are not JSON objects, as in `gamay.web.openapi.complete`. is_open: whether no log-in is needed.
     """
     title = f"Gamay {role}"
     plain = _openapi(title, routes, {**PROCESS_PARAMETERS, **parameters})
@@ -124,11 +124,11 @@ def _openapi(title: str, routes: Sequence[Route], parameters: Mapping[str, Seque
 
 
 def _operation(route: Route, method: str, names: Sequence[str]) -> dict[str, Any]:
-    told, _, more = (getdoc(route.endpoint) or route.name).partition("\n")
+    summary, _, more = (getdoc(route.endpoint) or route.name).partition("\n")
     text = {"schema": {"type": "string"}}
     found: dict[str, Any] = {
         "tags": [next(tag for tag, starts in _GROUPS.items() if route.path.startswith(starts))],
-        "summary": told.rstrip("."),
+        "summary": summary.rstrip("."),
         "description": more.strip(),
         "parameters": [{"name": name, "in": "path", "required": True, **text} for name in _IN_PATH.findall(route.path)],
         "responses": {"200": {"description": "Success", "content": OBJECT}},

@@ -1,4 +1,4 @@
-"""`GET /metrics` of every role: what it measures, in the format that who asks accepts."""
+"""`GET /metrics` of every role, in the format that the client accepts."""
 
 from collections.abc import Iterable
 
@@ -9,6 +9,6 @@ from gamay.base.metrics import Measure, exposition
 
 
 def metrics_page(request: Request, measures: Iterable[Measure]) -> Response:
-    """Return what all functions measure now."""
+    """Return the current values of all measures."""
     content, content_type = exposition(measures, request.headers.get("accept", ""))
     return Response(content, headers={"Content-Type": content_type})

@@ -1,4 +1,4 @@
-"""What OpenAPI documents tell beside the routes: who may ask, what parameters mean and answers are, errors."""
+"""Completes OpenAPI documents: access rights, descriptions of parameters, kinds of responses, errors."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ TEXT = {"text/plain": {"schema": {"type": "string"}}}
 HTML = {"text/html": {"schema": {"type": "string"}}}
 FILE = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 ARROW = {"application/vnd.apache.arrow.stream": {"schema": {"type": "string", "format": "binary"}}}
-"""Kinds of answers, as `content` of a response."""
+"""Kinds of responses, as `content` of a response."""
 
 _METHODS = ("get", "post", "put", "delete")
 _ERROR = {"type": "object", "properties": {"code": {"type": "integer"}, "error": {"type": "string"}}}
@@ -27,10 +27,10 @@ _KIND = re.compile(r":\w+}")
 def complete(
     document: dict[str, Any], rights: Rights, tags: Mapping[str, str], answers: Mapping[str, Any], *, is_open: bool
 ) -> dict[str, Any]:
-    """Return a document with all that this module is about, its paths in the order of their tags.
+    """Return a document with these additions, its paths in the order of their tags.
 
-    tags: name -> what the group is about, in order. answers: "GET /path", or "/path" for all methods -> what a success is;
-    None for what is always refused; the others are as the document has them. is_open: nobody has to log in.
+    tags: name -> description of the group, in order. answers: "GET /path", or "/path" for all methods -> content of a
+    successful response; None for routes that always fail; others are unchanged. is_open: whether no log-in is needed.
     """
     needed = {(method.lower(), _KIND.sub("}", path)): right for (method, path), right in rights.items()}
     operations = [
@@ -66,7 +66,7 @@ def _describe(operation: dict[str, Any], right: Right | None) -> None:
 
 
 def _answer(operation: dict[str, Any], content: Any) -> None:
-    responses = {status: told for status, told in operation["responses"].items() if status != "422"}  # it is answered as 400
+    responses = {status: told for status, told in operation["responses"].items() if status != "422"}  # reported as 400
     if content is None:
         responses = {}
     elif content is not operation:
@@ -76,12 +76,12 @@ def _answer(operation: dict[str, Any], content: Any) -> None:
 
 def _who_may(right: Right) -> str:
     if right.level is Level.OPEN:
-        return "For everybody, also without a log-in."
+        return "Open to everybody, without a log-in."
     told = {
-        Scope.NAMED: "on the tables that the request names, or on all where it names none",
+        Scope.NAMED: "on the tables that the request names, or on all if it names none",
         Scope.CLUSTER: "of the cluster",
         Scope.ALL: "on all tables",
-        Scope.LISTED: "; what its sender may not use is left out of the answer",
-        Scope.FOUND: "on the tables that it turns out to be about",
+        Scope.LISTED: "; the answer omits what the sender may not use",
+        Scope.FOUND: "on the tables that the request concerns",
     }[right.scope]
-    return f"Takes the right to {right.level.value} ({right.action}){'' if told.startswith(';') else ' '}{told}."
+    return f"Requires the right to {right.level.value} ({right.action}){'' if told.startswith(';') else ' '}{told}."

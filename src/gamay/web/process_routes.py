@@ -1,4 +1,4 @@
-"""What brokers and servers tell over HTTP of their processes: since when they run, on what, and what they log."""
+"""HTTP routes of brokers and servers about their process: uptime, environment, logs."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from gamay.base.loggers import logger_names, set_logger_level, shown_logger
 from gamay.base.process_info import VERSION, ProcessInfo, thread_usage
 from gamay.cluster.records.registry import Registry
 
-# of these routes, and of those that every role has beside them
+# of these routes, and of those that every role has in addition
 PROCESS_RIGHTS = """
 GET    /health                                        GetHealth             open        -
 GET    /health/readiness                              GetHealth             open        -
@@ -36,7 +36,7 @@ GET    /loggers/{name}                                GetLogger             read
 PUT    /loggers/{name}                                UpdateLogger          administer  -
 """
 
-# what these routes take behind `?`, for /help
+# query parameters of these routes, for /help
 PROCESS_PARAMETERS = {
     "/metrics/history": ("minutes", "points"),
     "/loggers/recent": ("level", "lines", "contains"),
@@ -46,7 +46,7 @@ PROCESS_PARAMETERS = {
 
 
 def process_routes(registry: Registry, instance_id: str, clock: Clock, history: MetricsHistory) -> list[Route]:
-    """Return the routes; the process counts as started now, and its log is kept from now on."""
+    """Return the routes; uptime counts from now, and the log is recorded from now on."""
     log = remember_log()
     info = ProcessInfo(clock)
 
@@ -64,15 +64,15 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock, history: 
         return _answered(lambda: set_logger_level(request.path_params["name"], level))
 
     def past(request: Request) -> Response:
-        """Tell what was measured in the last `minutes`, of the last six hours."""
+        """Return the metrics of the last `minutes`, at most six hours."""
         return _answered(lambda: history.told(*history_bounds(request.query_params)))
 
     def lines(request: Request) -> Response:
-        """Show the last `lines` of the log, at a `level` at least, that have a text (`contains`) in them."""
+        """Show the last `lines` of the log, with at least a `level`, that contain a text (`contains`)."""
         return _answered(lambda: log.told(*log_bounds(request.query_params)))
 
     def files(_: Request) -> Response:
-        """List the log files of the process, where its configuration names a folder for them."""
+        """List the log files of the process, if its configuration names a folder for them."""
         return _answered(LOG_FILES.names)
 
     def download(request: Request) -> Response:
@@ -84,10 +84,10 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock, history: 
 
     return [
         Route(
-            "/uptime", lambda _: PlainTextResponse(str(info.uptime_s)), name="Tell for how many seconds the process has run"
+            "/uptime", lambda _: PlainTextResponse(str(info.uptime_s)), name="Return the uptime of the process in seconds"
         ),
-        Route("/version", lambda _: JSONResponse({"gamay": VERSION}), name="Tell the version"),
-        Route("/start-time", lambda _: PlainTextResponse(info.start_time), name="Tell when the process began"),
+        Route("/version", lambda _: JSONResponse({"gamay": VERSION}), name="Return the version"),
+        Route("/start-time", lambda _: PlainTextResponse(info.start_time), name="Return the start time of the process"),
         Route(
             "/appconfigs",
             lambda _: JSONResponse(info.to_json(registry.cluster_config())),
@@ -98,7 +98,7 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock, history: 
         Route(
             "/debug/threads/resourceUsage",
             lambda _: JSONResponse(thread_usage()),
-            name="List the threads of the process with the processor time that each has had",
+            name="List the threads of the process with their processor time",
         ),
         Route("/metrics/history", past),
         Route("/loggers/recent", lines),
@@ -115,19 +115,19 @@ def log_file(name: str) -> Response:
 
 
 def history_bounds(given: Mapping[str, str]) -> tuple[int, int]:
-    """Return the minutes and the points that a request asks for. Raises InvalidConfigError."""
+    """Parse the minutes and the points of a request. Raises InvalidConfigError."""
     return _number(given, "minutes", 60, 6 * 60), _number(given, "points", 240, KEPT)
 
 
 def log_bounds(given: Mapping[str, str]) -> tuple[str, int, str]:
-    """Return the level, the lines and the text that a request asks for. Raises InvalidConfigError."""
+    """Parse the level, the lines and the text of a request. Raises InvalidConfigError."""
     return given.get("level", "WARN"), _number(given, "lines", 200, LINES_MAX), given.get("contains", "")
 
 
 def _number(given: Mapping[str, str], name: str, usual: int, most: int) -> int:
     text = given.get(name, str(usual))
     if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise InvalidConfigError(f"'{name}' is '{text}', it must be a number from 1 to {most}")
+        raise InvalidConfigError(f"'{name}' must be a number from 1 to {most}, not '{text}'")
     return int(text)
 
 

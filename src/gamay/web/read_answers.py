@@ -1,4 +1,4 @@
-"""Connections over HTTP whose clients read what they are sent: an answer that nobody reads is not kept for ever."""
+"""HTTP connections with a timeout for clients that do not read their responses."""
 
 import asyncio
 import logging
@@ -8,15 +8,15 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 STALLED_S = 60.0
-"""How long a client may read nothing of an answer; the time of other web servers, nginx among them."""
+"""How long a client may stop reading a response; as in other web servers, such as nginx."""
 
 _log = logging.getLogger(__name__)
 
 
 class ReadAnswers(HttpToolsProtocol):
-    """One connection, which is ended when its client reads nothing for `STALLED_S`.
+    """One connection, which is aborted if its client reads nothing for `STALLED_S`.
 
-    count_unsent: is told by how many bytes what waits to be sent has grown or shrunk.
+    count_unsent: called with each change, in bytes, of the data waiting to be sent.
     """
 
     def __init__(self, *args: Any, count_unsent: Callable[[int], None] = lambda _: None, **kwargs: Any) -> None:
@@ -26,18 +26,18 @@ class ReadAnswers(HttpToolsProtocol):
         self._look: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
-        """Note that the client is slower than what it is sent."""
+        """Record that the client reads more slowly than data is sent."""
         super().pause_writing()
         self._note(self.transport.get_write_buffer_size())
         self._watch(self._unsent)
 
     def resume_writing(self) -> None:
-        """Note that the client has read nearly all."""
+        """Record that the client has caught up."""
         self._all_read()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what was still to be sent."""
+        """Discard the data waiting to be sent."""
         self._all_read()
         super().connection_lost(exc)
 
@@ -59,7 +59,7 @@ class ReadAnswers(HttpToolsProtocol):
                 self._note(left)
                 self._watch(left)
             else:
-                _log.warning("%s read nothing of an answer for %.0f s: the connection is ended", self.client, STALLED_S)
+                _log.warning("%%s read nothing of a response for %.0f s: closing the connection", self.client, STALLED_S)
                 self.transport.abort()
 
         self._look = self.loop.call_later(STALLED_S, look)

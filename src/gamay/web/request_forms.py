@@ -1,4 +1,4 @@
-"""Forms of requests that mean the same on every role: a path that ends in a slash, and HEAD for GET."""
+"""Normalization of requests for every role: trailing slashes, and HEAD."""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -7,17 +7,17 @@ from gamay.web.guarded import AsgiApp, Message, Receive, Send
 
 
 class UsualForm:
-    """An ASGI application in front of another one, which sees GET for HEAD, and paths without the slash at their end.
+    """ASGI middleware that turns HEAD into GET, and removes trailing slashes from paths.
 
-    Clients do not follow a redirection when they post, and some drop their `Authorization` on the way. It stands in front of
-    what looks at paths and methods to tell who may pass.
+    Redirections are no alternative: clients do not follow them for POST, and some drop their `Authorization`. It must
+    precede the middleware that checks rights by path and method.
     """
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one request. A slash that is a part of the last name, as %2F, stays. HEAD is answered without a body."""
+        """Handle a request. A slash that is part of the last name, as %2F, is kept. HEAD gets a response without a body."""
         if scope["type"] == "http" and scope["path"].endswith("/") and scope.get("raw_path", b"/").endswith(b"/"):
             scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
         if scope["type"] == "http" and scope["method"] == "HEAD":

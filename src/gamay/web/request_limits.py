@@ -1,4 +1,4 @@
-"""How large the requests of a listener may be, and how many a second."""
+"""Limits on the size and rate of a listener's requests."""
 
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -18,8 +18,8 @@ _UNLIMITED = ("/health", "/metrics")
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """body_bytes: of what is read into memory; upload_bytes: of multipart bodies, which go to disk. per_s: requests, at most
-    as many at once after a pause; None is no limit. /health and /metrics are always answered.
+    """body_bytes: of bodies read into memory; upload_bytes: of multipart bodies, which go to disk. per_s: request rate, with
+    a burst of as many after an idle period; None for no limit. /health and /metrics are exempt.
     """
 
     body_bytes: int = 64 << 20
@@ -28,7 +28,7 @@ class RequestLimits:
 
 
 class Limited:
-    """An ASGI application that refuses what is beyond the limits: with 413 what is too large, with 429 what is too much."""
+    """ASGI middleware that rejects requests beyond the limits: with 413 by size, with 429 by rate."""
 
     def __init__(self, app: Any, limits: RequestLimits, clock: Clock) -> None:
         self._app = app
@@ -39,12 +39,12 @@ class Limited:
         self._filled_s = clock.monotonic_s()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if not scope["path"].startswith(_UNLIMITED) and not self._take():
-            text = f"more than {self._limits.per_s:g} requests a second came to this listener, try again"
+            text = f"more than {self._limits.per_s:g} requests per second arrived at this listener; try again"
             await _refuse(send, 429, text)
             return
         headers = dict(scope["headers"])
@@ -71,7 +71,7 @@ class Limited:
 
 
 class _Counted:
-    """One request whose body is counted as it comes, for it may not say how long it is."""
+    """One request whose body is counted as it arrives, since its length may be unknown."""
 
     def __init__(self, app: Any, most: int, receive: Receive, send: Send) -> None:
         self._app, self._most, self._receive, self._send = app, most, receive, send

@@ -1,4 +1,4 @@
-"""Running an ASGI application on a thread of this process."""
+"""Serves an ASGI application on a thread of this process."""
 
 import math
 import socket
@@ -12,17 +12,18 @@ from gamay.base.errors import InUseError, InvalidConfigError
 from gamay.web.bounded_heads import BoundedHeads
 
 STOP_S = 10.0
-_CLOSING_S = 2.0  # after the requests under way have ended, or were ended
+_CLOSING_S = 2.0  # after the requests in flight ended or were aborted
 _LAST_PORT = 65_535
 
 
 class HttpServer:
-    """One listening port. `port` 0 takes a free one; the attribute tells which."""
+    """One listening port. port: 0 selects a free one, which the attribute holds."""
 
     def __init__(self, name: str, port: int, host: str, tls: ssl.SSLContext | None = None) -> None:
-        """Take the port, on the interface with the address `host`; tls: None is no encryption.
+        """Reserve the port, on the interface with the address `host`; tls: None for no encryption.
 
-        Raises InUseError when another process, or another part of this one, has the port, InvalidConfigError for none.
+        Raises InUseError if another process, or another part of this one, has the port, InvalidConfigError for an invalid
+        port.
         """
         if not 0 <= port <= _LAST_PORT:
             raise InvalidConfigError(f"the {name} cannot listen on port {port}: a port is a number from 1 to {_LAST_PORT}")
@@ -40,9 +41,9 @@ class HttpServer:
         self._thread: threading.Thread | None = None
 
     def start(self, app: Any, protocol: Any = BoundedHeads) -> None:
-        """Begin to answer, in place of the application before, if there was one.
+        """Start serving, in place of the previous application, if any.
 
-        protocol: makes what serves a connection.
+        protocol: factory of connection handlers.
         """
         if self._thread is not None:
             self.stop_answering(STOP_S)  # meanwhile clients wait
@@ -59,27 +60,27 @@ class HttpServer:
         config.load()
         config.ssl = self._tls
         self._server = uvicorn.Server(config)
-        # From here on, clients that are quicker than the thread wait instead of being refused.
+        # From here on, clients that connect before the thread serves are queued instead of refused.
         self._socket.listen(config.backlog)
-        own = self._socket.dup()  # which it closes when it ends
+        own = self._socket.dup()  # which the server closes when it ends
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [own]}, name=f"http-{self._name}", daemon=True
         )
         self._thread.start()
 
     def begin_stop(self, within_s: float = STOP_S) -> None:
-        """Take no more requests, and finish those under way, or end them after so long."""
+        """Stop accepting requests; requests in flight are aborted after the timeout."""
         if self._server is not None:
-            self._server.config.timeout_graceful_shutdown = math.ceil(within_s)  # a whole number; the server reads it now
+            self._server.config.timeout_graceful_shutdown = math.ceil(within_s)  # an integer; the server reads it on exit
             self._server.should_exit = True
 
     def stop_answering(self, within_s: float) -> None:
-        """Finish the requests under way, or end them after so long."""
+        """Stop serving; wait for the requests in flight up to the timeout, then abort them."""
         self.begin_stop(within_s)
         if self._thread is not None:
             self._thread.join(within_s + _CLOSING_S)
 
     def stop(self, within_s: float = STOP_S) -> None:
-        """Finish the requests under way, or end them after so long, then close the port."""
+        """Stop serving like `stop_answering`, then close the port."""
         self.stop_answering(within_s)
         self._socket.close()
