@@ -49,7 +49,7 @@ def test_indexes_follow_the_conditions_and_their_weights() -> None:
     assert found["partitionConfig"] == {"partitionDimension": "city"}
     flagged = found["flaggedQueries"]["flaggedQueries"]
     assert "Unknown columnName 'nothing'" in flagged["SELECT nothing FROM t"]["ERROR"]
-    assert flagged["SELECT COUNT(*) FROM t"] == {"WARNING": "it has no condition, so it reads all rows"}
+    assert flagged["SELECT COUNT(*) FROM t"] == {"WARNING": "it has no filter, so it reads all rows"}
     assert len(flagged) == 2
 
 

@@ -1,9 +1,9 @@
 """Arithmetic on columns under aggregates or in a condition, as programs (`gamay.kernels.group.programs`).
 
-SUM(price * quantity) needs each product for a moment only. A new array for each step of each block costs more in fresh
-pages than the arithmetic itself, and a call for each step makes two threads wait for each other: one call takes a block
-through all steps, up to the totals of its groups. What depends on one column with a dictionary is computed once for each
-entry, and what several aggregates have in common once for each row.
+SUM(price * quantity) needs each product only briefly. A new array for each step of each block costs more in page faults than
+the arithmetic itself, and a call for each step makes threads contend for the GIL: so one call takes a block through all
+steps, up to the totals of its groups. Expressions of one dictionary column are computed once per entry, and common
+subexpressions of several aggregates once per row.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ _ON_ENTRIES: dict[str, Callable[[Any, Any], Any]] = {
     "times": np.multiply,
     "divide": np.divide,
 }
-# which comparison, and whether it is turned round: NaN is above all numbers, so "greater" is what is not "at most"
+# the comparison, and whether to negate it: NaN is above all numbers, so "greater" is the negation of "at most"
 _COMPARISONS = {
     "equals": (EQUAL, False),
     "notequals": (EQUAL, True),
@@ -65,7 +65,7 @@ _VALUE_BYTES = 8
 
 
 def is_arithmetic(expression: Expression) -> bool:
-    """Whether an expression adds, subtracts, multiplies and divides columns and constants, and nothing else."""
+    """Whether an expression consists only of sums, differences, products and quotients of columns and constants."""
     return isinstance(expression, Call) and _fits(expression)
 
 
@@ -75,13 +75,13 @@ def _fits(expression: Expression) -> bool:
             expression.name in _OPERATIONS
             and (len(expression.args) == 2 or (len(expression.args) > 2 and expression.name != "divide"))
             and all(map(_fits, expression.args))
-            and len(column_names(expression)) > 0  # among constants, whole numbers stay whole
+            and len(column_names(expression)) > 0  # arithmetic of constants keeps integers
         )
     return isinstance(expression, Column) or (isinstance(expression, Literal) and expression.type in _NUMBERS)
 
 
 class Arithmetic:
-    """The registers of one thread, and what it has computed of dictionaries."""
+    """The registers of one thread, and a cache of expressions over dictionaries."""
 
     def __init__(self) -> None:
         self._registers = np.empty((0, REGISTER_ROWS))
@@ -89,7 +89,8 @@ class Arithmetic:
         self._entries: dict[Expression, tuple[Values, Array]] = {}
 
     def compute(self, expression: Expression, operand: Callable[[Expression], Operand], num_rows: int) -> Vector | None:
-        """Compute what `is_arithmetic`: DOUBLE, valid until the next call; None when a column is not of plain numbers."""
+        """Compute an expression that `is_arithmetic` as DOUBLE, valid until the next call; None if a column is not of
+        plain numbers."""
         program = self._program([expression], operand, num_rows)
         if program is None:
             return None
@@ -106,9 +107,9 @@ class Arithmetic:
         operand: Callable[[Expression], Operand],
         num_rows: int,
     ) -> bool:
-        """Add what `is_arithmetic` to totals of DOUBLE, several at once.
+        """Add several expressions that are `is_arithmetic` to totals of DOUBLE.
 
-        False, and nothing is done, when a column is not of plain numbers, or has nulls that totals cannot pass over here.
+        Returns False, without effect, if a column is not of plain numbers, or has nulls that the totals cannot skip here.
         """
         program = self._program([expression for expression, _ in added], operand, num_rows)
         if program is None:
@@ -136,9 +137,9 @@ class Arithmetic:
         operand: Callable[[Expression], Operand],
         num_rows: int,
     ) -> Mask | None:
-        """Tell for which rows a comparison of what `is_arithmetic` with a constant, not NaN, holds.
+        """Return the rows for which a comparison of an `is_arithmetic` expression with a constant, not NaN, holds.
 
-        None when a column is not of plain numbers.
+        None if a column is not of plain numbers.
         """
         program = self._program([expression], operand, num_rows)
         if program is None:
@@ -167,7 +168,7 @@ class Arithmetic:
         return program.table(places, self._registers, result)
 
     def _entries_of(self, expression: Expression, dictionary: Vector) -> Array:
-        """Return what an expression of one column is for each entry of its dictionary."""
+        """Evaluate an expression of one column for each entry of its dictionary."""
         known = self._entries.get(expression)
         if known is None or known[0] is not dictionary.values:
             with np.errstate(all="ignore"):
@@ -190,7 +191,7 @@ def _on_entries(expression: Expression, values: Values) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a step computes, by its place among the steps."""
+    """The result of a step, by the step's index."""
 
     step: int
 
@@ -202,7 +203,7 @@ class _Constant:
 
 @dataclass(frozen=True, slots=True)
 class _InPlace:
-    """A column of float64 without a dictionary, by its address."""
+    """A float64 column without a dictionary, by its address."""
 
     address: int
 
@@ -211,7 +212,7 @@ _Value = _Result | _Constant | _InPlace
 
 
 class _Program:
-    """The steps of expressions for one block of rows, and the arrays whose addresses they name."""
+    """The steps of expressions for one block of rows, with the arrays whose addresses they contain."""
 
     def __init__(
         self, columns: dict[str, Operand], entries_of: Callable[[Expression, Vector], Array], num_rows: int
@@ -227,12 +228,12 @@ class _Program:
         self._kept: list[Array] = []
 
     def keep(self, array: Array) -> Array:
-        """Keep an array for as long as the program."""
+        """Keep an array alive as long as the program."""
         self._kept.append(array)
         return array
 
     def add(self, expression: Expression) -> _Value:
-        """Add the steps that compute an expression, but for what was computed before; return where it is then."""
+        """Add the steps for an expression, reusing earlier results; return where its value is."""
         known = self._known.get(expression)
         if known is None:
             known = self._known[expression] = self._added(expression)
@@ -256,7 +257,7 @@ class _Program:
     def _combined(self, call: Call) -> _Value:
         operation, last = _OPERATIONS[call.name], call.args[-1]
         first = call.args[0] if len(call.args) == 2 else Call(call.name, call.args[:-1])
-        # quotients of what lies side by side are computed several at once: 1.1 ns a row in two steps, 1.5 in one
+        # a quotient of two registers is vectorized: two steps take 1.1 ns per row, a combined one 1.5
         coded = None if last in self._known or operation == DIVIDE else self._coded(last)
         if coded is None:
             left = self.add(first)
@@ -268,15 +269,16 @@ class _Program:
         return self._step(WITH_ENTRIES * (1 + operation) + width, self.add(first), ids, entries)
 
     def _counted(self, expression: Expression) -> Frame | None:
-        """Return ids as the codes of a frame where a large dictionary has every whole number of a range; None for others."""
+        """Return ids as codes of a frame if a large dictionary contains every integer of a range; None otherwise."""
         operand = self._columns[expression.name] if isinstance(expression, Column) else None
         frame = frame_of_ids(operand) if isinstance(operand, EncodedVector) else None
         return frame if frame is not None and frame.is_of_doubles else None
 
     def _coded(self, expression: Expression) -> tuple[int, int, int] | None:
-        """Return width and address of ids, and the address of what the expression is for each; None for others.
+        """Return the width and address of ids, and the address of the expression's value for each id; None for other
+        expressions.
 
-        A dictionary with more entries than there are rows is not worth computing with.
+        A dictionary with more entries than rows is not worth evaluating.
         """
         names = column_names(expression)
         operand = self._columns[names[0]] if len(names) == 1 else None
@@ -307,11 +309,11 @@ class _Program:
         return _Result(len(self._steps) - 1)
 
     def nulls_of(self, expression: Expression) -> Mask | None:
-        """Return the rows for which an expression is null; None where that is none."""
+        """Return the rows in which an expression is null; None if there are none."""
         return union_nulls([self._columns[name] for name in column_names(expression)])
 
     def sink(self, expression: Expression, totals: Totals, groups: GroupIds | None, left_out: Mask | None) -> None:
-        """Add the steps that compute an expression and add it to totals. left_out: rows that are not, without groups."""
+        """Add the steps that add an expression to totals. left_out: rows to skip, without groups."""
         result = self.add(expression)
         assert isinstance(result, _Result)
         width, address = 0, 0
@@ -328,7 +330,7 @@ class _Program:
             self._sinks.append((SINKS * (1 + kind) + width, array.ctypes.data, lane, result.step, address))
 
     def place_registers(self) -> list[int]:
-        """Return the register of each step, which is free again after the last step that reads it."""
+        """Assign a register to each step; it is free again after the last step that reads it."""
         last_reads = {step: place for place, (_, operands) in enumerate(self._steps) for step in _read(operands)}
         last_reads |= {sink[3]: len(self._steps) for sink in self._sinks}
         places: list[int] = []
@@ -342,7 +344,7 @@ class _Program:
         return places
 
     def table(self, places: list[int], registers: Array, result: Array | None) -> Array:
-        """Return the steps as the kernels take them. result: what the last one fills; None for its register."""
+        """Return the steps in the kernels' format. result: filled by the last step; None for its register."""
         base, size = registers.ctypes.data, registers.strides[0]
         steps = [
             [kind, base + size * place, 0, *self._addresses(operands, places, base, size)]
@@ -383,5 +385,5 @@ def _receiver(
 
 
 def _is_plain(operand: Operand) -> bool:
-    """Whether there is one number for each row; what stands at the place of a null is one too."""
+    """Whether there is one number per row, which includes the placeholder of a null."""
     return not isinstance(operand, Scalar) and operand.offsets is None and operand.type in _NUMBERS

@@ -1,4 +1,4 @@
-"""Threads for work that leaves the GIL alone most of the time."""
+"""Thread pool for work that mostly runs without the GIL."""
 
 import threading
 import time
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class _Local(threading.local):
-    """Of one thread."""
+    """State of one thread."""
 
     busy = False
     helped_ns = 0
 
 
 class WorkPool:
-    """Runs lists of tasks on a fixed number of threads, one of which is the caller's.
+    """Runs lists of tasks on a fixed number of threads, including the caller's.
 
-    A single task, and tasks started from within a task, run in the caller's thread: a thread switch costs more than small
-    work, and waiting for a pool from inside it could wait for ever.
+    A single task, and tasks started from within a task, run on the caller's thread: a thread switch costs more than small
+    work, and waiting for the pool from inside it could deadlock.
     """
 
     def __init__(self, threads: int) -> None:
@@ -37,18 +37,18 @@ class WorkPool:
 
     @property
     def usable_threads(self) -> int:
-        """How many threads `run` would use when called here: 1 from within a task."""
+        """Number of threads that `run` would use when called here: 1 from within a task."""
         return 1 if self._local.busy else self.threads
 
     @property
     def helped_ns(self) -> int:
-        """Processor time that other threads have spent on what this thread let `run`, since the beginning."""
+        """Total processor time that other threads have spent on tasks of this thread's calls of `run`."""
         return self._local.helped_ns
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Run all tasks and return their results in order; raises what the first failing task raised.
+        """Run all tasks and return their results in order; raises the error of the first failing task.
 
-        When a task fails, tasks that have not begun are not begun any more.
+        Once a task fails, no further tasks are started.
         """
         if len(tasks) <= 1 or self._executor is None or self.usable_threads == 1:
             return [task() for task in tasks]
@@ -59,14 +59,14 @@ class WorkPool:
         ]
         self._work(job)
         for helper in helpers:
-            # A helper that other queries keep from starting has nothing left to do: all tasks are taken.
+            # A helper that has not started because of other queries has nothing left to do: all tasks are taken.
             if not helper.cancel():
                 helper.result()
         self._local.helped_ns = self.helped_ns + job.helpers_ns
         return job.results()
 
     def close(self) -> None:
-        """End the threads, once their tasks are done."""
+        """Stop the threads once their tasks are done."""
         if self._executor is not None:
             self._executor.shutdown()
 
@@ -77,7 +77,7 @@ class WorkPool:
         self.close()
 
     def _help(self, job: "_Job[T]", watcher: guard.Guard) -> None:
-        """Work on another thread's job, watched over as that thread is."""
+        """Work on another thread's job, under that thread's guard."""
         begun_ns = time.thread_time_ns()
         before = guard.enter(watcher)
         try:
@@ -96,7 +96,7 @@ class WorkPool:
 
 
 class _Job(Generic[T]):
-    """The tasks of one call of `run`, taken one by one by whoever is free."""
+    """The tasks of one call of `run`, which free threads take one by one."""
 
     def __init__(self, tasks: Sequence[Callable[[], T]]) -> None:
         self._tasks = tasks
@@ -107,12 +107,12 @@ class _Job(Generic[T]):
         self.helpers_ns = 0
 
     def add_time(self, cpu_ns: int) -> None:
-        """Add processor time of a helper."""
+        """Add the processor time of a helper."""
         with self._lock:
             self.helpers_ns += cpu_ns
 
     def run_next(self) -> bool:
-        """Run one task that nobody has taken; False when none is left."""
+        """Run the next task; False if none is left."""
         with self._lock:
             index = self._next
             if self._error is not None or index >= len(self._tasks):
@@ -120,7 +120,7 @@ class _Job(Generic[T]):
             self._next += 1
         try:
             self._results[index] = self._tasks[index]()
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits for the job
+        except BaseException as error:  # noqa: BLE001 - raised again on the thread that waits for the job
             with self._lock:
                 self._error = self._error or error
         return True

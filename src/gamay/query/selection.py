@@ -1,4 +1,4 @@
-"""Selections: rows as they are, the first that are found or the first in an order."""
+"""Selections: rows without grouping, the first ones found or the first ones in an order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ from gamay.segment.zones import ZONE_ROWS, Zones
 Rows: TypeAlias = tuple[Vector, ...]
 Key: TypeAlias = Vector | EncodedVector
 
-# rows that are collected at least before the best of them are picked out: picking early tightens the bound
+# minimum number of rows collected before the best are selected: selecting early tightens the bound
 _PENDING_ROWS = 32
 
-# rows of the first blocks of a selection with LIMIT: most are answered by the first few
+# rows of the first blocks of a selection with LIMIT, which usually suffice
 _FIRST_BLOCK_ROWS = 1 << 12
-# texts that set a bound for others, at least
+# minimum number of texts sampled to set a bound for the others
 _SAMPLED_TEXTS = 512
-# fewer rows need no counting of bytes
+# up to this number of rows their bytes are not counted
 _COUNTED_ROWS = 1 << 12
-# a row's place and its key while rows are sorted
+# bytes per row for its position and a key during sorting
 _SORTED_BYTES = 24
 
 
 def read_rows(segment: Segment, expressions: Sequence[Expression], block: Block) -> Rows:
-    """Return the values of expressions at the rows of a block."""
+    """Evaluate expressions at the rows of a block."""
     num_rows = len(block)
     operand = segment_reader(segment)(block)
     return tuple(as_vector(operand(expression), num_rows) for expression in expressions)
@@ -52,7 +52,7 @@ def read_rows(segment: Segment, expressions: Sequence[Expression], block: Block)
 def first_rows(
     segment: Segment, matches: Matches, expressions: Sequence[Expression], limit: int, deadline: Deadline
 ) -> tuple[Rows | None, int]:
-    """Return the first `limit` matching rows in the order of the segment (None when there are none), and their number."""
+    """Return the first `limit` matching rows in segment order (None if there are none), and their number."""
     parts: list[Rows] = []
     found = 0
     held, holder = 0, guard.holder("rows")
@@ -74,7 +74,7 @@ def first_rows(
 
 
 def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
-    """Walk the matches in small blocks at first, in full blocks once many rows turn out not to match."""
+    """Iterate over the matches in small blocks first, in full blocks once many rows turn out not to match."""
     rows = min(max(limit, _FIRST_BLOCK_ROWS), BLOCK_ROWS)
     if isinstance(matches, DocList) or rows == BLOCK_ROWS:
         yield from matches.blocks(rows)
@@ -85,7 +85,7 @@ def _growing_blocks(matches: Matches, limit: int) -> Iterator[Block]:
 
 
 def _full_block_rows(segment: Segment, order_by: Sequence[SortKey]) -> int:
-    """Return the rows of a block whose keys are read, as for `gamay.query.groupby.segment`."""
+    """Return the number of rows per block for reading keys, as in `gamay.query.groupby.segment`."""
     names = {name for key in order_by for name in column_names(key.expression)}
     texts = [column for column in map(segment.column, names) if is_raw_text(column)]
     if texts:
@@ -94,11 +94,10 @@ def _full_block_rows(segment: Segment, order_by: Sequence[SortKey]) -> int:
 
 
 def _rising_blocks(matches: Matches, limit: int, full: int) -> Iterator[Block]:
-    """Walk the matches in blocks of which each is several times as long as the one before, until they are full.
+    """Iterate over the matches in blocks of increasing size, up to full ones.
 
-    Few rows set a bound that leaves out most of the many that follow, which need not be sorted then. Where a condition keeps
-    but few of the rows that it looks at, those of several blocks are put together.
-    full: rows of such a block.
+    A few rows set a bound that excludes most of the following ones from sorting. If a condition selects few of the rows it
+    tests, the matches of several blocks are combined. full: rows of a full block.
     """
     few: list[DocIds] = []
     for block in _rising_spans(matches, limit, full):
@@ -115,7 +114,7 @@ def _rising_blocks(matches: Matches, limit: int, full: int) -> Iterator[Block]:
 
 
 def _joined(lists: list[DocIds]) -> DocList:
-    """Return the rows of several lists, which are emptied."""
+    """Concatenate several lists, and empty them."""
     docs = lists[0] if len(lists) == 1 else np.concatenate(lists)
     lists.clear()
     return DocList(docs)
@@ -131,7 +130,7 @@ def _rising_spans(matches: Matches, limit: int, full: int) -> Iterator[Block]:
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:
-    """Join tables of the same columns; `parts` must not be empty."""
+    """Concatenate tables with the same columns; `parts` must not be empty."""
     if len(parts) > 1 and sum(len(part[0]) for part in parts if part) > _COUNTED_ROWS:
         guard.reserve("rows", sum(map(held_bytes, parts)))
     return tuple(concat_vectors(columns) for columns in zip(*parts, strict=True))
@@ -139,7 +138,7 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The first rows of a segment or part of it, in order: what the keys are there, and the docs (int32)."""
+    """The first rows of a segment or part of it, in order: their keys and docs (int32)."""
 
     keys: tuple[Key, ...]
     docs: DocIds
@@ -154,11 +153,11 @@ def top_docs(
     deadline: Deadline,
     common: CommonBound | None = None,
 ) -> Ordered:
-    """Return the first `limit` matching rows in the order of the keys; only the keys are read.
+    """Return the first `limit` matching rows in the order of the keys; reads only the keys.
 
-    Keys that are columns with a sorted dictionary are compared and returned as ids. Ties keep the order of the docs. Rows
-    that lie in the order of the first key are walked from the end that comes first, no further than needed.
-    common: what other parts have found; rows that it leaves out are missing, and it is told what is found here.
+    Keys that are columns with a sorted dictionary are compared and returned as ids. Ties keep doc order. If rows are stored
+    in the order of the first key, they are read from the end that comes first, no further than necessary. common: bound
+    shared between parts of the query; rows beyond it are skipped, and it is tightened by the rows found here.
     """
     dictionary = _sorted_dictionary(segment, order_by[0])
     best = _Best(order_by, limit, dictionary, common)
@@ -167,7 +166,7 @@ def top_docs(
     for block in _ordered_blocks(segment, matches, best, is_in_order):
         deadline.check()
         scanned += len(block)
-        # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
+        # Ids are compared in place, even for rows excluded by the mask: copying the others takes longer than comparing all.
         looked_at = block.span if dictionary and best.is_bounded() and isinstance(block, DocMask) else block
         keys = _Keys(segment, looked_at, order_by)
         first = keys.at(0)
@@ -190,7 +189,7 @@ def top_docs(
 def _with_a_chance(
     segment: Segment, order_by: Sequence[SortKey], best: "_Best", first: Key, docs: DocIds
 ) -> tuple[list[Key], DocList]:
-    """Return the keys and docs of those rows to which all keys leave a chance; each is read where those before it do.
+    """Return the keys and docs of the rows that all keys admit; each key is read only for rows that the previous keys admit.
 
     first: the first key at `docs`.
     """
@@ -204,7 +203,7 @@ def _with_a_chance(
 
 
 def _sorted_dictionary(segment: Segment, key: SortKey) -> Dictionary | None:
-    """Return the dictionary of a key that is read as a view of its ids, which ascend as the values do; None for others."""
+    """Return the dictionary of a sort key that is a plain column whose ids ascend with the values; None otherwise."""
     if not isinstance(key.expression, ColumnExpression):
         return None
     column = segment.column(key.expression.name)
@@ -222,7 +221,7 @@ def _ordered_blocks(segment: Segment, matches: Matches, best: "_Best", is_in_ord
 
 
 def _zones_of_key(segment: Segment, key: SortKey) -> Zones | None:
-    """Return the zones of a sort key that is a column; None of others, and where nulls stand among its values."""
+    """Return the zones of a sort key that is a column; None for others, and for columns with nulls."""
     if not isinstance(key.expression, ColumnExpression):
         return None
     name = key.expression.name
@@ -234,9 +233,9 @@ def _zones_of_key(segment: Segment, key: SortKey) -> Zones | None:
 
 
 def _zoned_blocks(matches: AllDocs | DocMask | DocScan, zones: Zones, full: int, best: "_Best") -> Iterator[Block]:
-    """Walk the matches zone by zone: first those with the first keys, then those that the rows found do not rule out.
+    """Iterate over the matches zone by zone: first those with the first keys, then those that the current bound admits.
 
-    full: rows of a block at most.
+    full: maximum number of rows per block.
     """
     span = matches.span if isinstance(matches, DocMask) else matches
     order = zones.from_the_first(best.order_by[0].descending)
@@ -251,7 +250,7 @@ def _zoned_blocks(matches: AllDocs | DocMask | DocScan, zones: Zones, full: int,
 
 
 def _falling_blocks(matches: Matches, limit: int) -> Iterator[Block]:
-    """Walk the matches from their end, in small blocks at first, each with its rows in the order of the docs."""
+    """Iterate over the matches from the end, in small blocks first, each in doc order."""
     rows, rest = min(max(limit, _FIRST_BLOCK_ROWS), BLOCK_ROWS), matches
     while span := span_of(rest):
         rest, last = cut(rest, max(0, span - rows))
@@ -260,17 +259,17 @@ def _falling_blocks(matches: Matches, limit: int) -> Iterator[Block]:
 
 
 def lies_in_order(segment: Segment, order_by: Sequence[SortKey]) -> bool:
-    """Tell whether the rows lie in the segment in the order of the first key, or in the opposite one."""
+    """Whether the segment's rows are stored in the order of the first key, or in the opposite one."""
     key = order_by[0]
     if not isinstance(key.expression, ColumnExpression):
         return False
     if isinstance(segment, QuerySegment) and segment.null_flags(key.expression.name) is not None:
-        return False  # nulls lie where the default value would
+        return False  # nulls are stored at the position of the default value
     return segment.column(key.expression.name).stats.is_sorted
 
 
 def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: int) -> Ordered:
-    """Return the first rows of several parts of one segment, given in the order of the docs."""
+    """Merge the first rows of several parts of one segment, given in doc order."""
     if len(parts) == 1:
         return parts[0]
     best = _Best(order_by, limit)
@@ -282,7 +281,7 @@ def merge_ordered(parts: Sequence[Ordered], order_by: Sequence[SortKey], limit: 
 
 
 class _Keys:
-    """The keys at the rows of a block; a column that several of them are computed of is read once."""
+    """The sort keys at the rows of a block; a column used by several keys is read once."""
 
     def __init__(self, segment: Segment, block: Block, order_by: Sequence[SortKey]) -> None:
         self._operand = segment_reader(segment)(block)
@@ -300,14 +299,14 @@ class _Keys:
         if isinstance(operand, Scalar):
             return as_vector(operand, self._num_rows)
         if isinstance(operand, EncodedVector) and not isinstance(expression, ColumnExpression):
-            return operand.decode()  # at other blocks it may be encoded otherwise, or not at all
+            return operand.decode()  # other blocks may have a different encoding, or none
         if isinstance(operand, EncodedVector) and not operand.dictionary.ascends:
             return operand.decode() if operand.type.is_fixed_width else in_order(operand)
         return operand
 
 
 class _Best:
-    """Collects rows and keeps the first `limit` of them."""
+    """Collector that keeps the first `limit` rows."""
 
     def __init__(
         self,
@@ -329,46 +328,47 @@ class _Best:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many rows as are wanted."""
+        """Whether the limit is reached."""
         return self._pending >= self.limit
 
     def is_complete(self, first: Key) -> bool:
-        """Whether no row after a block has a chance, where rows come in the order of the first key, which is given."""
+        """Whether no row after this block can qualify, if rows come in the order of the first key. first: the block's
+        keys."""
         sort = self.order_by[0]
         if not sort.descending and len(self.order_by) == 1:
-            return self.is_full  # equal rows that come later are behind
+            return self.is_full  # later rows with equal keys rank behind
         values = first.ids if isinstance(first, EncodedVector) else first.values
         return self._bound is not None and len(first) > 0 and self._bound.excludes(values[0 if sort.descending else -1])
 
     def is_bounded(self) -> bool:
-        """Whether `candidates` leaves rows out; learns what other parts have found."""
+        """Whether `candidates` excludes rows; takes the shared bound into account."""
         if self._common is not None and self._dictionary is not None:
             self._bound = self._common.tightened(self._bound, self._dictionary, self.order_by[0].nulls_last)
         return self._bound is not None
 
     def admits(self, firsts: "np.ndarray[Any, np.dtype[Any]]") -> Mask:
-        """Return which ids or numbers may still be first keys of the rows; learns what other parts have found."""
+        """Return which ids or numbers may still be first keys; takes the shared bound into account."""
         if self.is_bounded() and self._bound is not None:
             return self._bound.admits(firsts)
         return np.ones(len(firsts), np.bool_)
 
     def count_memory(self, *, to_sort: bool = False) -> None:
-        """Tell the guard what the rows hold, and what sorting them takes; raises QueryError 245 when that is too much."""
+        """Report the memory of the rows, and of sorting them, to the guard; raises QueryError 245 beyond the limit."""
         if self._pending > _COUNTED_ROWS:
             held = sum(map(held_bytes, self._keys)) + held_bytes(self._docs)
-            sorting = 2 * held + _SORTED_BYTES * self._pending * (1 + len(self.order_by))  # by the docs, then by the keys
+            sorting = 2 * held + _SORTED_BYTES * self._pending * (1 + len(self.order_by))  # by docs, then by keys
             self.holder.hold(held + sorting if to_sort else held)
 
     def candidates(self, first: Key) -> Indices | None:
-        """Return which rows of a block may be among the first, by its first key; None when most may."""
+        """Return the rows of a block that may be among the first, by its first key; None if most may."""
         if self._bound is not None:
             return self._bound.candidates(first)
         return leading_rows(first, self.order_by[0], self.limit) if len(self.order_by) > 1 else None
 
     def undecided(self, keys: Sequence[Key]) -> Indices | None:
-        """Return which rows may be among the first, by the first of the keys, which are given; None when most may.
+        """Return the rows that may be among the first, by a prefix of the keys; None if most may.
 
-        The last one of these decides about rows that are equal in those before it to the last row that is kept.
+        The last of these keys decides for rows that equal the last kept row in the previous ones.
         """
         place = len(keys) - 1
         if place >= len(self._bounds) or len(keys[0]) <= _PENDING_ROWS:
@@ -378,7 +378,7 @@ class _Best:
         return np.flatnonzero(inside)
 
     def add(self, keys: Sequence[Key], block: Block) -> None:
-        """Take the rows of a block; blocks come in the order of the docs."""
+        """Add the rows of a block; blocks arrive in doc order."""
         rows = np.arange(len(block))
         is_cut = len(rows) > self.limit
         if is_cut:
@@ -387,7 +387,7 @@ class _Best:
         self._keys.append(list(keys))
         self._docs.append(_docs_at(block, rows))
         self._pending += len(rows)
-        # a bound that has just left more rows than are wanted can be tightened at once, for the next block
+        # a bound that has just admitted more rows than the limit can be tightened immediately for the next block
         if self._pending > max(_PENDING_ROWS, 2 * self.limit) or (self.is_full and (is_cut or self._bound is None)):
             self._compact()
 
@@ -404,7 +404,7 @@ class _Best:
         if len(self._keys) > 1:
             keys = [concat_keys(parts) for parts in zip(*self._keys, strict=True)]
             docs = np.concatenate(self._docs)
-            # equal keys keep the order of the docs: candidates are brought back into it before they are sorted
+            # equal keys keep doc order: candidates are sorted by doc first
             by_doc = np.argsort(docs, kind="stable")
             keys, docs = [take_key(key, by_doc) for key in keys], docs[by_doc]
         rows = self._first(keys)
@@ -419,7 +419,8 @@ class _Best:
                     break
                 self._bounds.append(bound)
             self._bound, first = next(iter(self._bounds), None), self._keys[0][0]
-            is_shared = self._dictionary is not None or isinstance(first, Vector)  # else ids of this part alone
+            # without a shared dictionary, ids are valid for this part only
+            is_shared = self._dictionary is not None or isinstance(first, Vector)
             if self._bound is not None and self._common is not None and is_shared:
                 self._common.offer(self._bound, first.type, self._dictionary)
 
@@ -428,7 +429,7 @@ class _Best:
 
 
 def _first_of(keys: Sequence[Key], order_by: Sequence[SortKey], limit: int) -> Indices:
-    """Return the positions of the first `limit` rows; the other keys are only compared where the first leaves a chance."""
+    """Return the positions of the first `limit` rows; other keys are compared only where the first key does not decide."""
     chosen = leading_rows(keys[0], order_by[0], limit)
     if chosen is not None:
         keys = [take_key(key, chosen) for key in keys]
@@ -437,9 +438,9 @@ def _first_of(keys: Sequence[Key], order_by: Sequence[SortKey], limit: int) -> I
 
 
 def leading_rows(first: Key, sort: SortKey, limit: int) -> Indices | None:
-    """Return the positions of the rows that may be among the first `limit` by their first key; None where most may.
+    """Return the positions of the rows that may be among the first `limit` by their first key; None if most may.
 
-    Texts take long to rank, so some of them set a bound, and only those within it are ranked.
+    Ranking texts is slow, so a sample sets a bound, and only the texts within it are ranked.
     """
     if not 0 < limit < len(first) // 4:
         return None
@@ -466,14 +467,14 @@ def _sortable(key: Key, sort: SortKey) -> SortArray:
 
 
 def take_key(key: Key, rows: "np.ndarray[Any, np.dtype[Any]]") -> Key:
-    """Return some rows of a key, in this order."""
+    """Return rows of a key, in this order."""
     if isinstance(key, EncodedVector):
         return EncodedVector(key.ids[rows], key.dictionary, None, None if key.nulls is None else key.nulls[rows])
     return take_rows(key, rows)
 
 
 def concat_keys(parts: Sequence[Key]) -> Key:
-    """Join parts of one key: all encoded over one dictionary, or decoded."""
+    """Concatenate parts of one key: all encoded with one dictionary, or decoded."""
     encoded = [part for part in parts if isinstance(part, EncodedVector)]
     if len(encoded) == len(parts):
         return concat_encoded(encoded)
@@ -481,7 +482,7 @@ def concat_keys(parts: Sequence[Key]) -> Key:
 
 
 def read_ordered(segment: Segment, bound: BoundQuery, ordered: Ordered) -> Rows:
-    """Return all expressions of the query at rows that were kept, in their order; the keys are not read again."""
+    """Evaluate all expressions of the query at the kept rows, in order; the keys are not read again."""
     known = {
         key.expression: as_vector(values, len(ordered.docs))
         for key, values in zip(bound.order_by, ordered.keys, strict=True)
@@ -500,7 +501,7 @@ def read_ordered(segment: Segment, bound: BoundQuery, ordered: Ordered) -> Rows:
 
 
 def sort_rows(bound: BoundQuery, rows: Rows, limit: int) -> Rows:
-    """Return the first `limit` rows in the query's order; ties keep the order of the input."""
+    """Return the first `limit` rows in the query's order; ties keep the input order."""
     positions = {expression: i for i, expression in enumerate(bound.rows)}
     if len(rows[0]) > _COUNTED_ROWS:
         guard.reserve("rows", _SORTED_BYTES * len(rows[0]) * len(bound.order_by) + held_bytes(rows))

@@ -1,14 +1,14 @@
-"""The counters of a query: what was read, pruned and matched, added up over segments and servers."""
+"""Statistics of a query: rows and segments read, pruned and matched, summed over segments and servers."""
 
 from dataclasses import dataclass, field, fields
 
 
 @dataclass(slots=True)
 class QueryStats:
-    """All counters that a response shows; every one is exact for the work that was really done.
+    """All counters of a response; each is exact for the work actually done.
 
-    Merging adds counts, ors flags, and keeps the least freshness of consuming segments. Counters `of_broker` come last, for
-    servers do not send them.
+    Merging adds counts, ORs flags, and keeps the minimum freshness of consuming segments. Counters `of_broker` come last,
+    since servers do not send them.
     """
 
     num_docs_scanned: int = 0
@@ -46,7 +46,7 @@ class QueryStats:
         """Add the counters of another part of the same query."""
         for name in _COUNTERS:
             theirs = getattr(other, name)
-            if not theirs:  # as most are
+            if not theirs:  # the usual case
                 continue
             mine = getattr(self, name)
             if name == "min_consuming_freshness_time_ms":

@@ -1,4 +1,4 @@
-"""`trace=true`: which operator took how long, and how many rows came out of it. Costs nothing where it is off."""
+"""`trace=true`: duration and output rows of each operator. No overhead when off."""
 
 import threading
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from gamay.base.spans import Phase
 
 @dataclass(slots=True)
 class Trace:
-    """The operators of one server or broker, as they end; written to from any thread.
+    """The finished operators of one server or broker; thread-safe.
 
-    name: of the server or broker. phase: is told of each operator, too.
+    name: of the server or broker. phase: also called for each operator.
     """
 
     clock: Clock
@@ -25,11 +25,11 @@ class Trace:
     phase: Phase | None = None
 
     def now_s(self) -> float:
-        """Return the time from which a span is measured."""
+        """Return the start time for a span."""
         return self.clock.monotonic_s()
 
     def span(self, operator: str, begun_s: float, rows: int | None = None, **more: object) -> None:
-        """Note an operator that began at a time and ends now. rows: what came out of it."""
+        """Record an operator that began at a time and ends now. rows: its number of output rows."""
         took_s = self.now_s() - begun_s
         span: dict[str, Any] = {"Operator": operator, "TimeMs": round(took_s * 1000, 3)}
         if rows is not None:
@@ -41,12 +41,12 @@ class Trace:
             self._spans.append(span | more)
 
     def begin(self, key: object, segment: str) -> None:
-        """Note that the rows that `key` stands for are read from now on."""
+        """Record the start of reading the rows identified by `key`."""
         with self._lock:
             self._open[id(key)] = (segment, self.now_s())
 
     def end(self, key: object, operator: str, rows: int, **more: object) -> None:
-        """Note that the rows that `key` stands for have been read."""
+        """Record the end of reading the rows identified by `key`."""
         with self._lock:
             begun = self._open.pop(id(key), None)
         if begun is not None:
@@ -54,10 +54,10 @@ class Trace:
             self.span(operator, begun_s, rows, Segment=segment, **more)
 
     def spans(self) -> list[dict[str, Any]]:
-        """Return the operators in the order in which they ended."""
+        """Return the operators in the order in which they finished."""
         with self._lock:
             return list(self._spans)
 
     def to_json(self) -> str:
-        """Return the operators as the JSON text of `traceInfo`: a list in the order in which they ended."""
+        """Return the operators as the JSON text of `traceInfo`: a list in the order in which they finished."""
         return orjson.dumps(self.spans()).decode()

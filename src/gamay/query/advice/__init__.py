@@ -1,5 +1,5 @@
-"""Which indexes would help queries, by what they filter.
+"""Index advice: which indexes would speed up queries, according to their filters.
 
-In: queries as text, a schema, and what is known of the columns. Out: candidates for indexes. `gamay index advise` builds
-them for a segment and measures what each one saves; the controller's recommender shows them as they are.
+The input is queries as text, a schema, and facts about the columns; the output is candidates for indexes. `gamay index
+advise` builds them for a segment and measures their effect; the controller's recommender reports them directly.
 """

@@ -1,4 +1,4 @@
-"""Candidates for indexes: for each condition of queries the index that can answer it, and for conjunctions one of all."""
+"""Candidates for indexes: the index that supports each condition of the queries, and compound ones for conjunctions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ from gamay.sql.parser import parse_query
 
 COMPOUND = "compound_inverted"
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP)
-# secondary indexes by the function that they answer
+# secondary indexes by the function that they support
 _BY_FUNCTION = {"like": "fst", "regexplike": "fst", "jsonmatch": "json", "textmatch": "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """How a column is stored, as far as that decides which index can help."""
+    """The properties of a column's storage that decide which index can help."""
 
     is_sorted: bool = False
     has_dictionary: bool = True
@@ -37,9 +37,9 @@ class Candidate:
 
 @dataclass(slots=True)
 class Candidates:
-    """What was found of each query.
+    """The candidates found per query.
 
-    by_query: the candidates; covered: those of them that the compound indexes among them make needless; filtered: the
+    by_query: the candidates; covered: those of them that compound indexes make redundant; filtered: the
     columns of the conditions; refused: why a query cannot be bound.
     """
 
@@ -50,22 +50,22 @@ class Candidates:
 
     @property
     def every(self) -> tuple[Candidate, ...]:
-        """Each candidate once."""
+        """The distinct candidates."""
         return tuple(dict.fromkeys(one for found in self.by_query.values() for one in found))
 
 
 def facts_of(info: SegmentMetadata) -> dict[str, ColumnFacts]:
-    """Return what a segment tells of its columns."""
+    """Return the storage properties of a segment's columns."""
     return {name: ColumnFacts(column.stats.is_sorted, column.id_bits is not None) for name, column in info.columns.items()}
 
 
 def candidates(
     queries: Iterable[str], schema: Schema, facts: Mapping[str, ColumnFacts], share: Share = lambda conditions: None
 ) -> Candidates:
-    """Return the indexes that can answer the conditions of queries of one table.
+    """Return the indexes that support the conditions of queries of one table.
 
-    share: tells which share of the rows passes some conditions, None where that is not known. Indexes of several columns
-    are candidates where it tells that they find much fewer rows than an index of each column.
+    share: returns the fraction of the rows that match some conditions, None if unknown. Indexes of several columns
+    are candidates if they find far fewer rows than an index of each column.
     """
     found = Candidates()
     for sql in queries:
@@ -121,7 +121,7 @@ def _compared(parts: Iterable[Filter], schema: Schema, facts: Mapping[str, Colum
 
 
 def _candidate(leaf: Leaf, schema: Schema, facts: Mapping[str, ColumnFacts]) -> Candidate | None:
-    """Return the index that can answer a condition; None where order does already, or none can."""
+    """Return the index that supports a condition; None if the sort order does already, or no index can."""
     if not isinstance(leaf, In | Range | Match) or leaf.column not in schema:
         return None
     known, spec, columns = facts.get(leaf.column, ColumnFacts()), schema.field(leaf.column), (leaf.column,)

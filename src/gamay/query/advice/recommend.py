@@ -1,7 +1,7 @@
-"""Indexes for a table that does not exist yet, from its schema, cardinalities and weighted queries.
+"""Index recommendations for a planned table, from its schema, cardinalities and weighted queries.
 
-The shape of input and answer is that of Pinot's `PUT /tables/recommender`; what is recommended follows from the conditions
-of the queries and from what Gamay's indexes can answer.
+Input and output have the format of Pinot's `PUT /tables/recommender`; the recommendations follow from the conditions of the
+queries and the capabilities of Gamay's indexes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from gamay.query.advice.indexes import COMPOUND, Candidate, Candidates, candidat
 from gamay.query.bind.predicate import In
 from gamay.query.startree.advice import ColumnSize, advise
 
-# A bloom filter rules segments out where each holds a small part of a column's values; a partition needs as many.
+# A bloom filter prunes if each segment holds a small part of a column's values; so does a partition.
 _MANY_VALUES = 1000
 _LISTS = {
     "inverted": "invertedIndexColumns",
@@ -29,13 +29,13 @@ _LISTS = {
 def recommend(document: Any) -> dict[str, Any]:
     """Return a recommendation for `{"schema": …, "queriesWithWeights": {sql: weight}}`.
 
-    Field specs of the schema may say how many different values they have: `cardinality`; star-trees and compound indexes are
-    recommended for columns that do. Other keys of Pinot's input are taken and have no influence. Raises InvalidConfigError.
+    Field specs may have a `cardinality`, the number of distinct values; star-trees and compound indexes are
+    recommended for columns with one. Other keys of Pinot's input are accepted and have no effect. Raises InvalidConfigError.
     """
     schema, cardinalities, weights = _input(document)
 
     def share(conditions: Sequence[In]) -> float | None:
-        """As if the values of each column were equally frequent, and columns did not depend on each other."""
+        """Return the fraction of matching rows, assuming equally frequent values and independent columns."""
         if not all(one.column in cardinalities for one in conditions):
             return None
         return prod(min(1.0, len(one.values) / cardinalities[one.column]) for one in conditions)
@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _without_sizes(spec: Any, cardinalities: dict[str, int]) -> Any:
-    """Return a field spec without what it says of the values, whose number is noted."""
+    """Remove the statistics from a field spec, and record its cardinality."""
     if not isinstance(spec, dict):
         return spec
     cardinality = spec.get("cardinality")
@@ -102,7 +102,7 @@ def _without_sizes(spec: Any, cardinalities: dict[str, int]) -> Any:
 
 
 def _votes(by_query: Mapping[str, Sequence[Candidate]], weights: Mapping[str, float]) -> list[Candidate]:
-    """Return the candidates, those first whose queries weigh most."""
+    """Return the candidates in descending order of their queries' weights."""
     votes: dict[Candidate, float] = {}
     for sql, wanted in by_query.items():
         for one in wanted:
@@ -111,7 +111,7 @@ def _votes(by_query: Mapping[str, Sequence[Candidate]], weights: Mapping[str, fl
 
 
 def _sorted_column(votes: list[Candidate], schema: Schema) -> str | None:
-    """Return the single-value column by whose order the heaviest comparisons are answered best."""
+    """Return the single-value column by which to sort, for the heaviest comparisons."""
     compared = (column for one in votes if one.kind in ("inverted", "range") for column in one.columns)
     return next((column for column in compared if schema.field(column).single_value), None)
 
@@ -119,4 +119,4 @@ def _sorted_column(votes: list[Candidate], schema: Schema) -> str | None:
 def _flagged(found: Candidates) -> dict[str, dict[str, str]]:
     refused = {sql: {"ERROR": reason} for sql, reason in found.refused.items()}
     unfiltered = [sql for sql, names in found.filtered.items() if not names]
-    return refused | {sql: {"WARNING": "it has no condition, so it reads all rows"} for sql in unfiltered}
+    return refused | {sql: {"WARNING": "it has no filter, so it reads all rows"} for sql in unfiltered}

@@ -1,6 +1,6 @@
 """The answer to a query: a columnar result table, and the JSON document that clients read.
 
-Keys are always all present, in one order, but for `resultTable` and `warnings`, which are absent when there are none.
+Keys are always present and in a fixed order, except for `resultTable` and `warnings`, which are omitted when empty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,21 +22,21 @@ from gamay.query.stats import QueryStats
 __all__ = ["BrokerResponse", "QueryStats", "ResultTable", "encode", "wire_type"]
 
 
-# More values are encoded a part at a time; the Python objects of so many take about 4 MB.
+# larger results are encoded in parts; this many values take about 4 MB as Python objects
 LONG_VALUES = 1 << 16
-# of a value as Python object, in a list
+# bytes of a value as a Python object in a list
 OBJECT_BYTES = 64
 _TEXT = "text of the answer"
 
 
 def wire_type(data_type: DataType, multi_value: bool) -> str:
-    """Return the name of a result type: `INT`, `STRING_ARRAY`, …"""
+    """Return the wire name of a result type: `INT`, `STRING_ARRAY`, …"""
     return f"{data_type.value}_ARRAY" if multi_value else data_type.value
 
 
-@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, eq=False)  # not frozen: small queries create several, and freezing would take five times as long
 class ResultTable:
-    """Rows by column: `types` are wire names; all columns have the same number of rows."""
+    """Columnar result rows: `types` are wire names; all columns have the same length."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -47,7 +47,7 @@ class ResultTable:
         return len(self.columns[0]) if self.columns else 0
 
     def first(self, num_rows: int) -> "ResultTable":
-        """Return the first rows."""
+        """Return the first `num_rows` rows."""
         return ResultTable(self.names, self.types, tuple(_slice(column, 0, num_rows) for column in self.columns))
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -55,14 +55,14 @@ class ResultTable:
         return list(zip(*[python_values(column) for column in self.columns], strict=True))
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table; names that occur twice are kept."""
+        """Return the rows as an Arrow table; duplicate names are kept."""
         arrays = [arrow_array(column) for column in self.columns]
         return pa.Table.from_arrays(arrays, names=list(self.names))
 
 
 @dataclass(slots=True, eq=False)
 class EncodedTable:
-    """Rows that another process has written as JSON already. text: of all rows, a list."""
+    """Rows that another process has already encoded as JSON. text: a list of all rows."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -71,7 +71,7 @@ class EncodedTable:
 
 
 def arrow_array(column: Vector) -> pa.Array:
-    """Return a column as an Arrow array of the type that `gamay.functions.arrow` gives its data type."""
+    """Return a column as an Arrow array, of the type in `gamay.functions.arrow`."""
     mask = column.nulls
     if column.type in (DataType.UNKNOWN, DataType.OBJECT):
         return pa.nulls(len(column)) if column.type is DataType.UNKNOWN else pa.array(column.values)
@@ -93,12 +93,12 @@ def arrow_array(column: Vector) -> pa.Array:
 
 @dataclass(slots=True)
 class BrokerResponse:
-    """What one query answers. `exceptions` holds (code, message); `table` is None when there is no result.
+    """The response to one query. `exceptions` has (code, message) pairs; `table` is None without a result.
 
-    encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
-    for who asked. warnings: sentences about the query, such as options without effect. has_more: whether rows are missing
-    that a query without LIMIT would have, see `QueryRunner.looks_ahead`. stage_stats: what the parts
-    of a query of several tables took; None for other queries. peak_rows: of the operators of such a query.
+    encoded: instead of `table`, if only the client reads the rows. rls_filters_applied: whether row-level security hides
+    rows from the sender. warnings: about the query, such as options without effect. has_more: whether a query without LIMIT
+    has more rows, see `QueryRunner.looks_ahead`. stage_stats: statistics of the stages of a relational query, else None.
+    peak_rows: of the operators of such a query.
     """
 
     table: ResultTable | None = None
@@ -120,22 +120,22 @@ class BrokerResponse:
 
     @classmethod
     def of_error(cls, error: QueryError) -> "BrokerResponse":
-        """Return the response of a query that was not answered."""
+        """Return the response to a failed query."""
         return cls(exceptions=[(error.code.code, error.client_message())])
 
     def cut(self, num_rows: int) -> None:
-        """Leave out the rows after the first ones, and note that there are some."""
+        """Truncate the rows, and record whether any were removed."""
         if self.table is not None and self.table.num_rows > num_rows:
             self.table, self.has_more = self.table.first(num_rows), True
 
     @property
     def is_long(self) -> bool:
-        """Whether so many values take their time, and memory, to be encoded."""
+        """Whether encoding the values takes considerable time and memory."""
         return self.table is not None and is_long(self.table.columns)
 
     @property
     def is_partial(self) -> bool:
-        """Whether something is missing: an exception, or a limit on groups or distinct rows that was hit."""
+        """Whether the answer is incomplete: because of an error, or a limit on groups or distinct rows."""
         stats = self.stats
         return bool(
             self.exceptions
@@ -152,7 +152,7 @@ def _rows(columns: Iterable[Vector]) -> Iterator[tuple[Any, ...]]:
 
 
 def is_long(columns: Iterable[Vector]) -> bool:
-    """Whether so many values take their time, and memory, to be encoded."""
+    """Whether encoding the values takes considerable time and memory."""
     num_values = 0
     for column in columns:
         num_values += len(column.values)
@@ -160,12 +160,12 @@ def is_long(columns: Iterable[Vector]) -> bool:
 
 
 def encode_rows(columns: Iterable[Vector]) -> bytes:
-    """Return rows as they stand in the JSON document of a response."""
+    """Encode rows in the JSON format of responses."""
     return orjson.dumps(list(_rows(columns)), option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
 def data_schema(table: ResultTable | EncodedTable) -> dict[str, Any]:
-    """Return the names and types of the columns as they stand in the JSON document of a response."""
+    """Return the names and types of columns in the JSON format of responses."""
     return {"columnNames": table.names, "columnDataTypes": table.types}
 
 
@@ -177,7 +177,7 @@ def _result_table(table: ResultTable | EncodedTable) -> dict[str, Any]:
 
 
 def _of_stages(response: BrokerResponse) -> dict[str, Any]:
-    """Return the members that answers of several tables have beside those of all answers."""
+    """Return the additional fields of responses to relational queries."""
     stats, peak = response.stats, response.peak_rows
     reasons = {
         "DISTINCT_MAX_ROWS": stats.max_rows_in_distinct_reached,
@@ -198,7 +198,7 @@ def _of_stages(response: BrokerResponse) -> dict[str, Any]:
 
 
 def to_json(response: BrokerResponse) -> dict[str, Any]:
-    """Return the response as a dictionary that orjson can encode, keys in wire order."""
+    """Return the response as a dictionary for orjson, with keys in wire order."""
     stats = response.stats
     table = response.table or response.encoded
     offline_ns, realtime_ns = stats.offline_thread_cpu_time_ns, stats.realtime_thread_cpu_time_ns
@@ -275,12 +275,12 @@ def encode(response: BrokerResponse) -> bytes:
 
 
 def encode_short(response: BrokerResponse) -> bytes:
-    """Return the JSON document of a response that is not long."""
+    """Return the JSON document of a short response."""
     return orjson.dumps(to_json(response), option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
 def _encode_long(response: BrokerResponse, table: ResultTable) -> bytes:
-    """Encode a number of rows at a time: Python objects of all values would take ten times the memory of the columns."""
+    """Encode rows in batches: as Python objects, all values would take ten times the memory of the columns."""
     holder = guard.holder(_TEXT)
     rest = orjson.dumps(to_json(replace(response, table=None)) | {"numRowsResultSet": table.num_rows})
     pieces = [b'{"resultTable":{"dataSchema":', orjson.dumps(data_schema(table)), b',"rows":[']
@@ -292,12 +292,12 @@ def _encode_long(response: BrokerResponse, table: ResultTable) -> bytes:
         pieces.append(text)
         size += len(text)
         holder.hold(size)
-    guard.reserve(_TEXT, size)  # the pieces, and all of them as one
+    guard.reserve(_TEXT, size)  # the pieces and the joined text
     return b"".join([*pieces, b"]},", rest[1:]])
 
 
 def row_blocks(table: ResultTable, step: int) -> Iterator[bytes]:
-    """Yield the rows as JSON, `step` of them at a time, separated by commas and without brackets around them."""
+    """Yield the rows as JSON in batches of `step`, separated by commas and without enclosing brackets."""
     for start in range(0, table.num_rows, step):
         guard.check()
         part = [_slice(column, start, start + step) for column in table.columns]

@@ -1,4 +1,4 @@
-"""Columns of results as Python objects: for JSON (the wire forms of each type) and for callers in Python."""
+"""Result columns as Python objects: for JSON (wire formats of the types) and for Python callers."""
 
 import itertools
 import uuid
@@ -18,26 +18,26 @@ _FEW = 10_000  # values
 _FEW_TIMES = 16
 _FEW_FLOATS = 32
 _AS_THEY_ARE = frozenset({DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN})
-# the span that datetime can express, in milliseconds
+# the range of datetime, in milliseconds
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def json_values(column: Vector) -> list[Any]:
-    """Return one JSON-ready object for each row.
+    """Return one JSON-serializable object per row.
 
-    NaN and infinities are text, FLOAT is the shortest number that reads back as the same float32, TIMESTAMP is
-    `yyyy-MM-dd HH:mm:ss.f`, BIG_DECIMAL plain text, BYTES lower-case hex, UUID canonical, MAP the object itself.
+    NaN and infinities are strings, FLOAT is the shortest number that parses to the same float32, TIMESTAMP is `yyyy-MM-dd
+    HH:mm:ss.f`, BIG_DECIMAL plain text, BYTES lower-case hex, UUID canonical, MAP the object itself.
     """
-    if column.type is DataType.LONG and column.offsets is None and column.nulls is None:  # as of each count
+    if column.type is DataType.LONG and column.offsets is None and column.nulls is None:  # such as counts
         listed: list[Any] = column.values.tolist()
         return listed
     return _rows(column, _json_scalars(column.type, column.values))
 
 
 def python_values(column: Vector) -> list[Any]:
-    """Return one Python object for each row: TIMESTAMP as datetime in UTC (int where that cannot hold it), UUID as UUID.
+    """Return one Python object per row: TIMESTAMP as datetime in UTC (int if out of range), UUID as UUID.
 
-    MAP is a dict, its values as JSON has them.
+    MAP is a dict with values as in JSON.
     """
     values = column.values
     if column.type in _AS_THEY_ARE and column.offsets is None and column.nulls is None and isinstance(values, np.ndarray):
@@ -86,7 +86,7 @@ def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
 
 def _datetimes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> list[Any]:
     if len(values) > _FEW_TIMES and values.min() >= _FIRST_MS and values.max() <= _LAST_MS:
-        # NumPy makes timedeltas ten times as fast as their constructor
+        # NumPy creates timedeltas ten times as fast as their constructor
         return list(map(_EPOCH.__add__, values.astype("m8[ms]").astype("m8[us]").tolist()))
     return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]
 
@@ -94,14 +94,14 @@ def _datetimes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> list[Any]:
 def _plain(values: Any) -> list[Any]:
     if not isinstance(values, np.ndarray) and len(values) < _FEW:
         return list(values.to_pylist())
-    # through NumPy, Arrow makes Python objects several times faster, but imports pandas, where it is installed, to do so
+    # via NumPy, Arrow creates Python objects several times faster, but imports pandas if installed
     array = values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
     listed: list[Any] = array.tolist()
     return listed
 
 
 def _shortest_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """Return float32 values as the doubles that print with the float32's shortest text (1.1, not 1.100000023841858)."""
+    """Return float32 values as the doubles with the same shortest text (1.1, not 1.100000023841858)."""
     texts = pa.array(values, pa.float32()).cast(pa.string())
     widened: np.ndarray[Any, np.dtype[np.float64]] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return widened
@@ -110,7 +110,7 @@ def _shortest_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[An
 def _json_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> list[Any]:
     wide = _shortest_floats(values) if values.dtype == np.float32 else values
     listed: list[Any] = wide.tolist()
-    if len(listed) <= _FEW_FLOATS and all(map(isfinite, listed)):  # which NumPy does in ten times the time
+    if len(listed) <= _FEW_FLOATS and all(map(isfinite, listed)):  # NumPy takes ten times as long for few values
         return listed
     finite = np.isfinite(values)
     for row in () if finite.all() else np.flatnonzero(~finite).tolist():
@@ -120,7 +120,8 @@ def _json_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> list[Any]:
 
 
 def timestamp_texts(values: "np.ndarray[Any, np.dtype[Any]]") -> list[str]:
-    """Return milliseconds as `yyyy-MM-dd HH:mm:ss.f` in UTC, the fraction without trailing zeros but one digit at least."""
+    """Format milliseconds as `yyyy-MM-dd HH:mm:ss.f` in UTC, the fraction without trailing zeros but with at least one
+    digit."""
     inside = (values >= _FIRST_MS) & (values <= _LAST_MS)
     stamps = np.datetime_as_string(np.where(inside, values, 0).astype("M8[ms]")).tolist()
     ends = 23 - (values % 10 == 0) - (values % 100 == 0)
@@ -131,7 +132,7 @@ def timestamp_texts(values: "np.ndarray[Any, np.dtype[Any]]") -> list[str]:
 
 
 def _far_timestamp(ms: int) -> str:
-    """Return a moment outside the years 1 to 9999 (the calendar repeats every 400 years)."""
+    """Format a time outside the years 1 to 9999 (the calendar repeats every 400 years)."""
     cycle_ms = 146_097 * 86_400_000
     cycles = (ms - _FIRST_MS) // cycle_ms
     moment = _EPOCH + timedelta(milliseconds=ms - cycles * cycle_ms)

@@ -1,4 +1,4 @@
-"""The aggregates of one query: each bound once however often it is written, and the conditions of FILTER clauses."""
+"""The aggregates of one query, each bound once, and the conditions of FILTER clauses."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ from gamay.sql.translate.linear import linear_form
 
 @dataclass(frozen=True, slots=True)
 class BoundAggregate:
-    """An aggregate of the query, with the expressions that are evaluated for each row.
+    """An aggregate of the query, with its argument expressions.
 
-    filter: the column that tells which rows a FILTER clause lets through, see `BoundQuery.filters`; None for all rows.
+    filter: the column of flags for its FILTER clause, see `BoundQuery.filters`; None for all rows.
     """
 
     call: Call
@@ -31,7 +31,7 @@ class BoundAggregate:
 
 
 def filter_column(index: int) -> Column:
-    """Return the name of the column that tells for which rows the condition of a FILTER clause holds."""
+    """Return the column of flags for the condition of a FILTER clause."""
     return Column(f"{FILTER_PREFIX}{index}")
 
 
@@ -47,9 +47,9 @@ _EXACT_FORMS = {
 
 
 def with_exact_forms(expression: Expression, type_of: Callable[[Expression], ValueType]) -> Expression:
-    """Return an expression with SUM, MIN and MAX of whole numbers and text as the aggregates that keep their types.
+    """Replace SUM, MIN and MAX of integers and text with the aggregates that keep their types.
 
-    `type_of` tells the type of an argument. So the option autoRewriteAggregationType has it.
+    As for the option autoRewriteAggregationType. type_of: returns the type of an argument.
     """
     if not isinstance(expression, Call):
         return expression
@@ -62,9 +62,9 @@ def with_exact_forms(expression: Expression, type_of: Callable[[Expression], Val
 
 
 def with_linear_forms(expression: Expression, type_of: Callable[[Expression], ValueType]) -> Expression:
-    """Return an expression with `sum(a + 1)` as `sum(a) + 1.0 * count(a)`, and so on: the sum of a column is known sooner.
+    """Replace `sum(a + 1)` with `sum(a) + 1.0 * count(a)`, and so on: the sum of a plain column is faster.
 
-    Only where both are equal, but for rounding, over any rows and over none. `type_of` tells the type of a column.
+    Only if both are equal, except for rounding, for any rows and for none. type_of: returns the type of a column.
     """
     if not isinstance(expression, Call) or expression.name == FILTERED:
         return expression
@@ -75,7 +75,7 @@ def with_linear_forms(expression: Expression, type_of: Callable[[Expression], Va
 
 
 def _from_column(call: Call, type_of: Callable[[Expression], ValueType]) -> Expression | None:
-    """Return an aggregate computed from that of its column; None where that may be another number."""
+    """Return an aggregate computed from that of its column; None if the results might differ."""
     inner = call.args[0] if len(call.args) == 1 else None
     if not isinstance(inner, Call):
         return None
@@ -94,7 +94,7 @@ def _from_column(call: Call, type_of: Callable[[Expression], ValueType]) -> Expr
     ):
         return None
     factor = constant.value if inner.name == "times" else -1 if inner.name == "minus" and inner.args[1] is column else 1
-    # nothing has the average -Infinity, and no other number does: not -1 times it, nor 0 times
+    # the average of no rows, -Infinity, is not the result of any other factor: neither -1 nor 0
     if not math.isfinite(constant.value) or factor == 0 or (call.name == "avg" and factor < 0):
         return None
     number = Literal(float(constant.value), DataType.DOUBLE)
@@ -109,7 +109,7 @@ def _is_literal(expression: Expression) -> bool:
 
 
 def counting_rows(expression: Expression) -> Expression:
-    """Return an expression with every COUNT(x) as COUNT(*), which it is without null handling."""
+    """Replace every COUNT(x) with COUNT(*), its equivalent without null handling."""
     if not isinstance(expression, Call):
         return expression
     if expression.name == "count":
@@ -121,26 +121,26 @@ def counting_rows(expression: Expression) -> Expression:
 def _skipping_nulls(
     call: Call, aggregate: Aggregate, arguments: tuple[Expression, ...], type_of: Callable[[Expression], ValueType]
 ) -> tuple[Aggregate, tuple[Expression, ...]]:
-    """Return an aggregate that passes over nulls, and what it reads for each row."""
+    """Return an aggregate that skips nulls, and its arguments."""
     if call.name == "count" and not isinstance(call.args[0], Star):
         type_of(call.args[0])
         arguments = call.args
     if not arguments:
         return aggregate, arguments
-    # a condition that is unknown does not hold, but the row may count for another one
+    # an unknown condition does not hold, but the row may count for another one
     arguments = tuple(Call("istrue", (arg,)) if i in aggregate.traits.conditions else arg for i, arg in enumerate(arguments))
     return NullSkipping(aggregate, is_null_of_nothing(call.name)), arguments
 
 
 def is_null_of_nothing(name: str) -> bool:
-    """Whether an aggregate of no rows is null where nulls are handled; one that counts is 0."""
+    """Whether an aggregate of no rows is null with null handling; counts are 0."""
     return "count" not in name and name not in ("fasthll", "fasthllmv", "idset", "sum0")
 
 
 class AggregateBinder:
-    """Collects the aggregates of a query.
+    """Collector of a query's aggregates.
 
-    type_of: of row expressions. bind_condition: makes the filter of a condition. has_groups: whether there is a GROUP BY.
+    type_of: of row expressions. bind_condition: binds a condition to a filter. has_groups: whether there is a GROUP BY.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class AggregateBinder:
         self._filters: dict[Filter, Column] = {}
 
     def number(self, call: Call) -> int:
-        """Return the position of an aggregate, which is bound when it is new. Raises QueryError."""
+        """Return the position of an aggregate, binding it on first use. Raises QueryError."""
         if call not in self._numbers:
             self.aggregates.append(self._bound(call))
             self._numbers[call] = len(self._numbers)
@@ -180,7 +180,8 @@ class AggregateBinder:
         types = [self._type_of(argument) for argument in arguments]
         if any(data_type is DataType.UNKNOWN for data_type, _ in types):
             raise QueryError(
-                ErrorCode.QUERY_VALIDATION, f"Aggregate '{inner.name}' is given NULL, which has no type; name a column"
+                ErrorCode.QUERY_VALIDATION,
+                f"Aggregate '{inner.name}' has the argument NULL, which has no type; use a column",
             )
         aggregate = bind_aggregate(inner, types)
         if self._has_groups:
@@ -200,8 +201,8 @@ class AggregateBinder:
     ) -> "tuple[Filter, Sequence[BoundAggregate], tuple[Filter, ...]]":
         """Return the filter of the query, its aggregates, and the filters of their FILTER clauses.
 
-        only_matching: rows that no aggregate takes need not be seen at all (they make no group). Then WHERE demands that a
-        FILTER clause holds, which indexes may answer, and a clause that all aggregates share is no longer needed.
+        only_matching: whether rows that no aggregate reads can be skipped (they make no group). Then WHERE requires a FILTER
+        clause to hold, which indexes may support, and a clause common to all aggregates is dropped.
         """
         filters = tuple(self._filters)
         if not only_matching or not filters or any(aggregate.filter is None for aggregate in self.aggregates):

@@ -1,7 +1,7 @@
-"""From a `Query` to a `BoundQuery`: columns found in the schema, types known, aggregates bound, the kind decided.
+"""Binds a `Query` to a `BoundQuery`: resolves columns, infers types, binds aggregates, determines the kind.
 
-Expressions after grouping (SELECT, HAVING, ORDER BY) are rewritten over the columns of the grouped table: `key:0`, … for
-the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are listed once however often they are written.
+Expressions after grouping (SELECT, HAVING, ORDER BY) refer to columns of the grouped table: `key:0`, … for the GROUP BY
+expressions and `agg:0`, `agg:1`, … for the aggregates; each is listed once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,11 +51,11 @@ from gamay.sql.translate.linear import linear_form
 
 _GROUPING_ARGS_MAX = 31
 NO_SCHEMA = Schema("", ())
-"""Of queries without a table."""
+"""The schema of queries without a table."""
 
 
 class QueryKind(Enum):
-    """The five kinds of single-table queries; they are executed and counted differently."""
+    """The five kinds of single-table queries, which differ in execution and statistics."""
 
     SELECTION = "selection"
     SELECTION_ORDER_BY = "selection with ORDER BY"
@@ -66,31 +66,32 @@ class QueryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One key of the result's order. For selections `expression` is over the table's columns, else over the grouped ones."""
+    """One sort key. For selections `expression` refers to the table's columns, otherwise to the grouped ones."""
 
     expression: Expression
     descending: bool
     nulls_last: bool
 
 
-@dataclass(slots=True)  # not frozen: one is made for each query, and with so many fields that would take 2 µs
+@dataclass(slots=True)  # not frozen: one is created for each query, and freezing so many fields would take 2 µs
 class BoundQuery:
-    """A query that can be executed; never changed.
+    """An executable query; immutable by convention.
 
     names, types: of the result's columns.
-    rows: the distinct expressions that are read for each row: what a selection shows; the keys of DISTINCT and GROUP BY.
+    rows: the distinct expressions evaluated per row: the output of a selection; the keys of DISTINCT and GROUP BY.
     row_types: their types.
-    outputs: one expression for each result column: over the table's columns in a selection, else over the grouped table.
+    outputs: one expression per result column: over the table's columns in a selection, else over the grouped table.
     order_by, having: over the same columns as `outputs`.
     fields: the schema's fields of the stored columns that the query reads.
-    grouping_sets: of GROUPING SETS, ROLLUP and CUBE: positions in `rows`, ascending; the same set may occur twice. Empty in
-    a plain GROUP BY. groupings: the arguments of GROUPING calls, as such positions; number i is the result's column
+    grouping_sets: of GROUPING SETS, ROLLUP and CUBE: positions in `rows`, ascending; a set may occur twice. Empty for a
+    plain GROUP BY. groupings: the arguments of GROUPING calls, as such positions; number i is the result's column
     `grouping:i`.
-    scores: what the calls of textScore that are read search, by the names of their columns.
+    scores: the searches of the textScore calls that are read, by column name.
     filters: of FILTER clauses: the flags of number i are the column `filter_column(i)`.
-    null_handling: whether nulls are nulls (three-valued logic, skipped by aggregates), not the columns' default values.
-    schema: that the query was bound to. shared: what was made of everything but WHERE's literals and is worth keeping for
-    the next query of the shape, by whoever made it.
+    null_handling: whether nulls are nulls (three-valued logic, skipped by aggregates) rather than the columns' default
+    values.
+    schema: that the query was bound to. shared: derived data, by consumer, that is independent of WHERE's literals and is
+    reused for later queries of the shape.
     """
 
     query: Query
@@ -117,15 +118,15 @@ class BoundQuery:
 
     @property
     def limit_with_offset(self) -> int:
-        """The number of rows that a segment or server must be able to contribute."""
+        """The number of rows that each segment or server must be able to contribute."""
         return self.limit + self.offset
 
     def with_filter(self, query: Query, filter_: Filter) -> "BoundQuery":
-        """Return the same with the query and the filter of one that has other literals in WHERE."""
+        """Return a copy with the query and filter of a query with other literals in WHERE."""
         return BoundQuery(query, self.kind, filter_, *_BEHIND_FILTER(self))
 
     def with_constants(self) -> "BoundQuery":
-        """Return the same with the constants of the query in their places, also in what else was bound."""
+        """Return a copy with the query's constants in place of their placeholders, throughout."""
         constants = dict(self.query.constants or {})
 
         def put(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -148,18 +149,18 @@ class BoundQuery:
         )
 
 
-# half the time of `dataclasses.replace`, which matters when a query takes 100 µs
+# takes half the time of `dataclasses.replace`, which matters for queries of 100 µs
 _BEHIND_FILTER = attrgetter(*(part.name for part in fields(BoundQuery)[3:]))
 
 
 def bind(query: Query, schema: Schema) -> BoundQuery:
-    """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for what makes no sense."""
+    """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for an invalid query."""
     with compiling():
         return _Binder(query.whole, schema).bind()
 
 
 def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:
-    """Return what WHERE of a bound query has in common with that of others of its shape, where that is simple enough."""
+    """Return the pattern of WHERE that queries of a shape share, if it is simple enough; else None."""
     if any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
         return None
     scope = Scope(schema, bound.query.table)
@@ -171,11 +172,11 @@ def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:
 
 
 def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | None:
-    """Bind a query that differs from `bound.query` in WHERE's literals alone, for a fraction of the time.
+    """Quickly bind a query that differs from `bound.query` only in WHERE's literals.
 
-    The schema must be the one that `bound` was made with. Returns None when the new literals change more than the filter (a
-    condition that they make constant no longer reads its columns), or when there is a FILTER clause, which may narrow WHERE;
-    raises what `bind` raises.
+    The schema must be that of `bound`. Returns None if the new literals affect more than the filter (a condition that
+    becomes constant no longer reads its columns), or if there is a FILTER clause, which may narrow WHERE; raises like
+    `bind`.
     """
     if any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
         return None
@@ -189,18 +190,18 @@ def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | N
 
 @cache
 def key_column(index: int) -> Column:
-    """Return the name under which the grouped table holds a GROUP BY or DISTINCT expression."""
+    """Return the grouped table's column for a GROUP BY or DISTINCT expression."""
     return Column(f"key:{index}")
 
 
 @cache
 def aggregate_column(index: int) -> Column:
-    """Return the name under which the grouped table holds an aggregate."""
+    """Return the grouped table's column for an aggregate."""
     return Column(f"agg:{index}")
 
 
 def grouping_column(index: int) -> Column:
-    """Return the name under which the grouped table holds the result of a GROUPING call."""
+    """Return the grouped table's column for the result of a GROUPING call."""
     return Column(f"grouping:{index}")
 
 
@@ -211,7 +212,7 @@ class _Binder:
         self._scope = Scope(schema, query.table)
         self.null_handling = flag(query.options, NULL_HANDLING)
         self._keeps_types = flag(query.options, "autoRewriteAggregationType")
-        self._keys: dict[Expression, int] = {}  # and their places
+        self._keys: dict[Expression, int] = {}  # expression -> position
         self._key_types: list[ValueType] = []
         self._sets: tuple[tuple[int, ...], ...] = ()
         self._groupings: dict[tuple[int, ...], int] = {}
@@ -252,7 +253,7 @@ class _Binder:
         return items
 
     def _name(self, item: SelectItem) -> str:
-        """Return the name of a result column: of what is computed, COUNT(*) for COUNT(x) without null handling."""
+        """Return the name of a result column; without null handling COUNT(x) is shown as COUNT(*)."""
         if item.shown is None:
             return item.name
         counted = self._with_exact_forms(item.shown)
@@ -260,9 +261,9 @@ class _Binder:
         return item.name if counted is item.shown else to_text(counted)
 
     def _item_expression(self, item: SelectItem) -> Expression:
-        """Return what a select item computes; whole numbers stay whole where its name says so, as in `add(sumlong(a),…)`."""
+        """Return the expression of a select item; integers are kept if its name shows that, as in `add(sumlong(a),…)`."""
         linear = linear_form(item.expression) if self._keeps_types else None
-        is_shown = linear is not None and item.name == to_text(linear)  # servers know the name, not how it came about
+        is_shown = linear is not None and item.name == to_text(linear)  # servers know only the name
         return self._row_expression(canonical(linear) if linear is not None and is_shown else item.expression)
 
     def _row_expression(self, expression: Expression) -> Expression:
@@ -276,7 +277,7 @@ class _Binder:
         return with_exact_forms(expression, lambda argument: self._type(self._scope.bind(argument)))
 
     def bind_filter(self) -> Filter:
-        """Bind the condition of WHERE."""
+        """Bind the WHERE condition."""
         if self._query.where is None:
             return EVERYTHING
         try:
@@ -286,15 +287,15 @@ class _Binder:
         if self.null_handling:
             where = with_null_defaults(where)
         if _has_aggregate(where):
-            raise _invalid("An aggregate cannot stand in WHERE; use HAVING")
+            raise _invalid("An aggregate is not allowed in WHERE; use HAVING")
         return self._condition(where)
 
     def _alias_error(self, where: Expression) -> QueryError | None:
-        """Return the error for a condition of WHERE that names an alias; None when there is no such alias."""
+        """Return the error for a WHERE condition that refers to an alias; None if it does not."""
         aliases = {item.name.lower() for item in self._query.select if not isinstance(item.expression, Column)}
         for name in column_names(where):
             if name.lower() in aliases and not self._scope.knows(name):
-                message = f"Unknown columnName '{name}' found in the query: it is an alias, which WHERE does not know"
+                message = f"Unknown columnName '{name}' found in the query: it is an alias, which WHERE cannot use"
                 return QueryError(
                     ErrorCode.UNKNOWN_COLUMN, f"{message}; repeat its expression, or filter groups with HAVING"
                 )
@@ -324,7 +325,9 @@ class _Binder:
         self._set_keys([item.expression for item in items])
         for expression, _ in order_by:
             if expression not in self._keys:
-                raise _invalid(f"DISTINCT can be ordered only by what it selects; {to_text(expression)} is not selected")
+                raise _invalid(
+                    f"DISTINCT can be ordered only by selected expressions; {to_text(expression)} is not selected"
+                )
         outputs = tuple(self._after_grouping(item.expression) for item in items)
         keys = _sort_keys([(self._after_grouping(e), key.descending, key.nulls_last) for e, key in order_by])
         types = tuple(self._grouped_type(output) for output in outputs)
@@ -340,7 +343,7 @@ class _Binder:
     ) -> BoundQuery:
         for expression in group_by:
             if _has_aggregate(expression):
-                raise _invalid(f"An aggregate cannot stand in GROUP BY: {to_text(expression)}")
+                raise _invalid(f"An aggregate is not allowed in GROUP BY: {to_text(expression)}")
         self._set_keys(group_by)
         places = [self._keys[key] for key in group_by]
         self._sets = tuple(tuple(sorted({places[i] for i in part})) for part in self._query.grouping_sets)
@@ -397,7 +400,7 @@ class _Binder:
     # -- grouping
 
     def _set_keys(self, keys: Sequence[Expression]) -> None:
-        """Take the keys in the order written, each once; a multi-value key is grouped by each of its values."""
+        """Set the keys in the order written, without duplicates; a multi-value key groups by each of its values."""
         self._keys = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         self._key_types = [(self._type(key)[0], False) for key in self._keys]
 
@@ -424,19 +427,19 @@ class _Binder:
         return expression
 
     def _looked_up(self, call: Call) -> Column:
-        """Group by what is looked up, too, for it is found for rows; where each group has one key, none is split."""
+        """Add a lookup to the keys, since it is evaluated per row; no group is split if each has one key."""
         data_type, is_multi_value = self._type(call)
         if self._sets or is_multi_value or not self._keys or not self._is_of_group(call):
             raise _invalid(
-                "Function 'lookUp': values are looked up for rows, not for groups; put the call into GROUP BY, too, as "
-                "it stands here, which makes no other groups where its key is grouped by"
+                "Function 'lookUp': values are looked up per row, not per group; add the same call to GROUP BY, "
+                "which does not change the groups if its key is in GROUP BY"
             )
         self._keys[call] = len(self._key_types)
         self._key_types.append((data_type, False))
         return key_column(self._keys[call])
 
     def _is_of_group(self, expression: Expression) -> bool:
-        """Whether an expression has one value in all rows of a group."""
+        """Whether an expression has the same value in all rows of a group."""
         if expression in self._keys:
             return not self._type(expression)[1]
         if isinstance(expression, Call):
@@ -444,7 +447,7 @@ class _Binder:
         return isinstance(expression, Literal)
 
     def _grouping(self, call: Call) -> Column:
-        """`GROUPING(a, b)`: a bit for each key, the first the most significant, set where the key is rolled up."""
+        """Bind `GROUPING(a, b)`: one bit per key, the first is the most significant, set if the key is rolled up."""
         if not 1 <= len(call.args) <= _GROUPING_ARGS_MAX:
             raise _invalid(f"{call.name} takes 1 to {_GROUPING_ARGS_MAX} expressions of GROUP BY, not {len(call.args)}")
         for argument in call.args:
@@ -476,7 +479,7 @@ def _check_sortable(order_by: _OrderBy, type_of: _TypeOf) -> None:
 
 
 def _sort_keys(keys: Sequence[tuple[Expression, bool, bool | None]]) -> tuple[SortKey, ...]:
-    """Return the sort keys without repeats and constants; nulls are greatest unless said otherwise."""
+    """Return the sort keys without duplicates and constants; nulls are greatest by default."""
     distinct: dict[Expression, SortKey] = {}
     for expression, descending, nulls_last in keys:
         if expression not in distinct and not isinstance(expression, Literal):
@@ -494,5 +497,5 @@ def _invalid(message: str) -> QueryError:
 
 
 def physical_columns(expressions: Sequence[Expression]) -> list[str]:
-    """Return the names of the columns that expressions read, each once."""
+    """Return the distinct names of the columns that expressions read."""
     return list(dict.fromkeys(name for expression in expressions for name in column_names(expression)))

@@ -1,4 +1,4 @@
-"""Literals as values of a column's type, and as bounds of it: see `gamay.functions.scalar.coerce`."""
+"""Converts literals to values and bounds of a column's type: see `gamay.functions.scalar.coerce`."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from gamay.model.types import DataType
 
 
 def coerce(literal: Literal, data_type: DataType, column: str) -> Coerced:
-    """Return the value of `data_type` next to the literal; raises QueryError when the text cannot be read as that type."""
+    """Return the value of `data_type` closest to the literal; raises QueryError if the text is not of that type."""
     value = literal.value
     if value is None:
         raise QueryError(
@@ -25,20 +25,20 @@ def coerce(literal: Literal, data_type: DataType, column: str) -> Coerced:
             ErrorCode.QUERY_VALIDATION,
             f"Cannot compare column '{column}' of type {data_type.value} with {value!r}: {reason}",
         ) from reason
-    if found.value != found.value:  # NaN is above all numbers, and columns hold none
+    if found.value != found.value:  # NaN is above all numbers, and columns contain none
         return Coerced(Decimal("Infinity") if data_type is DataType.BIG_DECIMAL else math.inf, 1)
     return found
 
 
 def coerce_equal(literal: Literal, data_type: DataType, column: str) -> LiteralValue:
-    """Return the one value of the type that equals the literal, or None when there is none."""
+    """Return the value of the type that equals the literal, or None."""
     found = coerce(literal, data_type, column)
     equal: LiteralValue = found.value if found.side == 0 else None
     return equal
 
 
 def coerce_each_equal(literals: Sequence[Literal], data_type: DataType, column: str) -> list[LiteralValue]:
-    """Return for each literal what `coerce_equal` does; those of a long list that are of the type already, all at once."""
+    """Apply `coerce_equal` to each literal; long lists that already have the type take a fast path."""
     values = [literal.value for literal in literals]
     kinds = set(map(type, values))
     if kinds == {str} and data_type.is_text and data_type is not DataType.MAP:
@@ -52,12 +52,12 @@ def coerce_each_equal(literals: Sequence[Literal], data_type: DataType, column: 
 
 
 def coerce_lower(literal: Literal, data_type: DataType, column: str, inclusive: bool) -> tuple[LiteralValue, bool]:
-    """Return the lower bound (value, inclusive) that keeps exactly the values above the literal."""
+    """Return the lower bound (value, inclusive) that admits exactly the values above the literal."""
     found = coerce(literal, data_type, column)
     return found.value, inclusive if found.side == 0 else found.side < 0
 
 
 def coerce_upper(literal: Literal, data_type: DataType, column: str, inclusive: bool) -> tuple[LiteralValue, bool]:
-    """Return the upper bound (value, inclusive) that keeps exactly the values below the literal."""
+    """Return the upper bound (value, inclusive) that admits exactly the values below the literal."""
     found = coerce(literal, data_type, column)
     return found.value, inclusive if found.side == 0 else found.side > 0

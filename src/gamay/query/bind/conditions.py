@@ -1,4 +1,4 @@
-"""Conditions that a query gives as texts inside an aggregate: `DISTINCTCOUNTTHETASKETCH(x, '', 'day = 1', ...)`."""
+"""Conditions given as text arguments of an aggregate: `DISTINCTCOUNTTHETASKETCH(x, '', 'day = 1', ...)`."""
 
 from gamay.functions.conditions import parse_condition
 from gamay.functions.expression import Call, Expression, Literal
@@ -6,7 +6,7 @@ from gamay.functions.registry import condition_positions
 
 
 def with_conditions(expression: Expression) -> Expression:
-    """Return the expression with the texts of conditions parsed; raises QueryError for one that is none."""
+    """Parse the text conditions in an expression; raises QueryError for an invalid one."""
     if not isinstance(expression, Call):
         return expression
     args = [with_conditions(arg) for arg in expression.args]
@@ -18,7 +18,7 @@ def with_conditions(expression: Expression) -> Expression:
 
 
 def parsed_condition(name: str, argument: Expression) -> Expression:
-    """Return what the text of a condition says, an argument of an aggregate of that name; what is no text stays as it is."""
+    """Parse the text condition of an aggregate with that name; other arguments are returned unchanged."""
     if isinstance(argument, Literal) and isinstance(argument.value, str):
         return parse_condition(name, argument.value)
     return argument

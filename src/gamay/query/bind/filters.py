@@ -1,4 +1,4 @@
-"""From a boolean expression to a `Filter`: predicates on plain columns with coerced literals, everything else as `Test`."""
+"""Binds a boolean expression to a `Filter`: predicates on plain columns with coerced literals, everything else as `Test`."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,11 +31,11 @@ from gamay.query.bind.searches import TEXT_SEARCHES, VECTOR_SEARCHES, text_filte
 from gamay.query.columns.constants import repeated
 from gamay.query.columns.operations import truth
 
-# what matches a multi-value row when it matches any of its values
+# functions that match a multi-value row if they match any of its values
 _BY_VALUE = ("like", "regexplike")
 _NULL_TESTS = ("isnull", "isnotnull")
 _COMPARED = (*MIRRORED, "between", "in", "notin")
-# which rows of the condition are meant, those where it is true or false, and whether they or all others
+# whether the condition must be true or false, and whether to negate the result
 _TRUTH_TESTS = {
     "istrue": (True, True),
     "isnottrue": (True, False),
@@ -46,7 +46,7 @@ _TRUE = Literal(True, DataType.BOOLEAN)
 
 
 def fold(expression: Expression) -> Expression:
-    """Return the expression with calls of literals computed, where the function is deterministic."""
+    """Fold calls of literals whose function is deterministic."""
     if not isinstance(expression, Call):
         return expression
     args = tuple(fold(arg) for arg in expression.args)
@@ -70,12 +70,12 @@ def _no_column_type(name: str) -> ValueType:
 
 
 class FilterBinder:
-    """Binds the filters of one query.
+    """Binder of the filters of one query.
 
-    column_type: gives the type of a resolved column. null_handling: conditions on nulls are unknown. The rows for which a
-    condition is false are found like those for which it is true, by negating its leaves: each leaf leaves out the rows in
-    which its column is null, so that neither it nor its negation holds there, and AND and OR need to know nothing of it.
-    What a map has at a key that it lacks is unknown without null handling, too.
+    column_type: returns the type of a resolved column. null_handling: whether conditions on nulls are unknown. Rows for
+    which a condition is false are found by negating its leaves: each leaf excludes the rows in which its column is null, so
+    that neither it nor its negation holds there, and AND and OR need no special case. A missing key of a map is unknown even
+    without null handling.
     """
 
     def __init__(self, column_type: Callable[[str], ValueType], null_handling: bool = False) -> None:
@@ -83,7 +83,7 @@ class FilterBinder:
         self._null_handling = null_handling
 
     def bind(self, expression: Expression, wanted: bool = True) -> Filter:
-        """Return the filter of the rows for which a boolean expression, whose columns are resolved, is true (or false).
+        """Return the filter of the rows for which a boolean expression with resolved columns is true (or false).
 
         Raises QueryError 700.
         """
@@ -96,7 +96,7 @@ class FilterBinder:
             return self._compare("equals" if wanted else "notequals", expression, _TRUE)
         if isinstance(expression, Call):
             return self._call(expression, wanted)
-        raise QueryError(ErrorCode.QUERY_VALIDATION, "A filter must be a condition, * is none")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "A filter must be a condition, but * is not one")
 
     def _constant(self, literal: Literal) -> Filter:
         if literal.type not in (DataType.BOOLEAN, DataType.UNKNOWN):
@@ -133,7 +133,7 @@ class FilterBinder:
         return self._test(Call(name, args), wanted)
 
     def _search(self, call: Call, column: str) -> Filter | None:
-        """Return the predicate of a search that is no expression of single values; None for other calls."""
+        """Return the predicate of a search that is not evaluated per value; None for other calls."""
         if call.name in VECTOR_SEARCHES:
             return vector_filter(call, self._column_type(column))
         if call.name in TEXT_SEARCHES and self._is_multi_value(column):
@@ -144,11 +144,11 @@ class FilterBinder:
         return self._column_type(column)[1]
 
     def _is_condition(self, expression: Expression) -> bool:
-        """Whether an expression can stand as a filter, as opposed to a number that is tested for being 0."""
+        """Whether an expression is a valid filter, unlike a number to be compared with 0."""
         return result_type(expression, self._column_type) == (DataType.BOOLEAN, False)
 
     def _known(self, column: str, filter_: Filter, wanted: bool) -> Filter:
-        """Return the rows in which the column is not null and the filter holds (or does not)."""
+        """Return the filter for rows in which the column is not null and the filter holds (or does not)."""
         filter_ = _wanted(filter_, wanted)
         return conjunction([filter_, negation(IsNull(column))]) if self._null_handling else filter_
 
@@ -168,7 +168,7 @@ class FilterBinder:
             )
         if not wanted:
             expression = Call("not", (expression,))
-        # what is looked up is known to servers alone, also for a constant, and for NULL
+        # only servers can evaluate lookups, even of a constant or NULL
         looks_up = any(isinstance(part, Call) and part.name == LOOKUP for part in walk(expression))
         is_known = _is_deterministic(expression) and not (looks_up and (self._null_handling or not columns))
         if len(columns) == 1 and not self._column_type(columns[0])[1] and is_known:
@@ -179,7 +179,7 @@ class FilterBinder:
         return EVERYTHING if _holds(found) else NOTHING
 
     def _match(self, column: str, expression: Call) -> Filter:
-        """Return the rows for which an expression over one column holds; what it says of null is found out here."""
+        """Return the filter of an expression over one column; its result for null is evaluated here."""
         match = Match(column, expression)
         if not self._null_handling:
             return match
@@ -193,7 +193,7 @@ class FilterBinder:
         return conjunction([match, negation(IsNull(column))])
 
     def _check_flag(self, column: Column) -> None:
-        """Raise QueryError for a column that stands alone and is no BOOLEAN: nobody said which values are true."""
+        """Raise QueryError for a non-BOOLEAN column used as a condition: its true values are undefined."""
         data_type, _ = self._column_type(column.name)
         if data_type is not DataType.BOOLEAN:
             message = f"A filter must be a condition, but '{column.name}' is {data_type.value}; compare it with something"
@@ -205,7 +205,7 @@ class FilterBinder:
         return self._known(column.name, predicate, True)
 
     def _merge_sets(self, filter_: Filter) -> Filter:
-        """Unite the sets on the same column, so that `x = 1 OR x = 2` is one test."""
+        """Merge the sets on the same column, so that `x = 1 OR x = 2` is one predicate."""
         sets: dict[str, list[In]] = {}
         rest: list[Filter] = []
         for part in _parts(filter_) if isinstance(filter_, Or) else (filter_,):
@@ -220,7 +220,7 @@ class FilterBinder:
 
 
 def _null_tests_last(filter_: Filter) -> Filter:
-    """Return a conjunction in the order of `gamay.query.bind.rebind`: predicates on values come first."""
+    """Order a conjunction as in `gamay.query.bind.rebind`: predicates on values come first."""
     if not isinstance(filter_, And):
         return filter_
     tests = [part for part in filter_.parts if isinstance(part, Not) and isinstance(part.part, IsNull)]
@@ -228,7 +228,7 @@ def _null_tests_last(filter_: Filter) -> Filter:
 
 
 def _check_known(name: str, args: Sequence[Expression]) -> None:
-    """Raise QueryError for an expression that is compared with NULL, as for a column."""
+    """Raise QueryError for a comparison of an expression with NULL, as for columns."""
     nulls = [isinstance(arg, Literal) and arg.value is None for arg in args]
     if name not in _COMPARED or not any(nulls) or all(isinstance(arg, Literal) for arg in args):
         return
@@ -247,12 +247,12 @@ def _wanted(filter_: Filter, wanted: bool) -> Filter:
 
 
 def _holds(value: Operand) -> bool:
-    """Whether a condition that was computed for one row is true."""
+    """Whether a condition evaluated for one row is true."""
     return bool(truth(value, 1)[0])
 
 
 def _set_of(filter_: Filter) -> In | None:
-    """Return the set that a column's value must be in, if that is all that a filter says (but that it is not null)."""
+    """Return the set of a filter that is only a set (apart from a null check), else None."""
     if isinstance(filter_, And) and len(filter_.parts) == 2 and isinstance(filter_.parts[0], In):
         filter_, known = filter_.parts
         return filter_ if isinstance(filter_, In) and known == negation(IsNull(filter_.column)) else None

@@ -1,4 +1,4 @@
-"""Predicates on one column whose other operands are literals: `a = 1`, `a BETWEEN 1 AND 2`, `a IN (1, 2)`."""
+"""Predicates of one column with literals: `a = 1`, `a BETWEEN 1 AND 2`, `a IN (1, 2)`."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from gamay.model.types import DataType
 from gamay.query.bind.coerce import coerce_each_equal, coerce_equal, coerce_lower, coerce_upper
 from gamay.query.bind.predicate import NOTHING, Filter, In, Range, negation
 
-# comparisons, and what each becomes when its operands change places
+# comparisons, with their equivalents for exchanged operands
 MIRRORED = {
     "equals": "equals",
     "notequals": "notequals",
@@ -19,10 +19,10 @@ MIRRORED = {
 
 
 def literal_predicate(name: str, column: str, data_type: DataType, operands: Sequence[Expression]) -> Filter | None:
-    """Return the predicate that a function states of a column, with the literals in the column's type.
+    """Return the predicate of a function call on a column, with the literals in the column's type.
 
-    name: of the function; operands: its arguments behind the column. None when these are not literals, or the function says
-    something else. Raises QueryError when a literal cannot be compared with the column.
+    name: of the function; operands: its arguments after the column. None if these are not literals, or for other functions.
+    Raises QueryError if a literal cannot be compared with the column.
     """
     literals = [operand for operand in operands if isinstance(operand, Literal)]
     if not literals or len(literals) != len(operands):
@@ -59,7 +59,7 @@ def _between(column: str, data_type: DataType, literals: Sequence[Literal]) -> F
 
 
 def union(sets: Sequence[In]) -> In:
-    """Return the predicate that holds where any of the sets of one column does."""
+    """Return the union of sets of one column."""
     if len(sets) == 1:
         return sets[0]
     values = tuple(dict.fromkeys(value for one in sets for value in one.values))
@@ -67,7 +67,7 @@ def union(sets: Sequence[In]) -> In:
 
 
 def bounded(filter_: Range) -> Filter:
-    """Return the range, or nothing when its bounds exclude every value."""
+    """Return the range, or NOTHING if its bounds exclude every value."""
     lower, upper = filter_.lower, filter_.upper
     if lower is not None and upper is not None:
         if lower > upper or (lower == upper and not (filter_.lower_inclusive and filter_.upper_inclusive)):  # type: ignore[operator]

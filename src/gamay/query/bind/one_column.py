@@ -1,7 +1,7 @@
-"""Conditions on one column that must all hold, as few of them as say the same.
+"""Merges conditions on one column in a conjunction.
 
-`x >= 3 AND x < 9` is one range, `x IN (1, 2, 3) AND x <> 2` one set, `x < 3 AND x > 9` nothing. What is merged here need
-neither be looked up nor scanned. A row of a multi-value column satisfies conditions with different values, so these stay.
+`x >= 3 AND x < 9` is one range, `x IN (1, 2, 3) AND x <> 2` one set, `x < 3 AND x > 9` nothing. Merged conditions need not
+be looked up or scanned. Rows of a multi-value column can satisfy conditions with different values, so these are not merged.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from gamay.query.bind.predicate import NOTHING, And, Constant, Filter, In, Not, 
 
 
 def merged_conjunction(parts: Sequence[Filter], is_multi_value: Callable[[str], bool]) -> Filter:
-    """Return the filter that holds when all parts do; ranges and sets of one single-value column become one."""
+    """Return the conjunction of filters; ranges and sets of one single-value column are merged."""
     first = parts[0] if parts else None
     if len(parts) > 1 and isinstance(first, Range) and not is_multi_value(first.column):
         same_column = [part for part in parts if isinstance(part, Range) and part.column == first.column]
-        if len(same_column) == len(parts):  # the most frequent: from one time on, and before another
+        if len(same_column) == len(parts):  # the most frequent case: a time range
             return _intersection(same_column)
     filter_ = conjunction(parts)
     tests: dict[str, list[Filter]] = {}
@@ -33,7 +33,7 @@ def merged_conjunction(parts: Sequence[Filter], is_multi_value: Callable[[str], 
 
 
 def _merged(parts: list[Filter]) -> list[Filter]:
-    """Return predicates on one column, or their complements, that hold where all of these do."""
+    """Merge predicates on one column, or their complements."""
     if len(parts) == 1:
         return parts
     ranges = [part for part in parts if isinstance(part, Range)]
@@ -55,7 +55,7 @@ def _merged(parts: list[Filter]) -> list[Filter]:
 
 
 def _without(within: Range, excluded: In) -> list[Filter]:
-    """Return what holds in a range but for some values, of which those count that lie in it."""
+    """Return the filters for a range without some values, of which only those within it matter."""
     column, lower, upper = within.column, within.lower, within.upper
     open_ = Range(
         column,
@@ -69,7 +69,7 @@ def _without(within: Range, excluded: In) -> list[Filter]:
 
 
 def _test(part: Filter) -> Callable[[LiteralValue], bool]:
-    """Return the test whether a value satisfies a predicate, or the complement of one."""
+    """Return a function that tests whether a value satisfies a predicate, or the complement of one."""
     if isinstance(part, Not):
         inner = _test(part.part)
         return lambda value: not inner(value)

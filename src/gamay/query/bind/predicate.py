@@ -1,7 +1,7 @@
-"""The filter of a bound query: a tree of predicates whose literals have the type of the column they are compared with.
+"""Filters of bound queries: trees of predicates whose literals have the types of their columns.
 
-A predicate on a multi-value column holds for a row when any of its values satisfies it; `Not` is the exact complement, so
-`<>` and NOT IN, which are bound as `Not` of `=` and IN, hold when no value is in the set.
+A predicate on a multi-value column holds if any of the row's values satisfies it; `Not` is the exact complement, so `<>` and
+NOT IN, which are bound as `Not` of `=` and IN, hold if no value is in the set.
 """
 
 from collections.abc import Container, Sequence
@@ -13,21 +13,21 @@ from gamay.functions.expression import Expression, LiteralValue
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Every row or none."""
+    """Matches every row, or none."""
 
     matches: bool
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All parts hold; at least two parts."""
+    """All parts hold; has at least two parts."""
 
     parts: tuple["Filter", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any part holds; at least two parts."""
+    """Any part holds; has at least two parts."""
 
     parts: tuple["Filter", ...]
 
@@ -39,17 +39,17 @@ class Not:
     part: "Filter"
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: creation would take five times as long
 class In:
-    """The column's value is one of `values` (distinct, of the column's type, at least one)."""
+    """The column's value is one of `values`, which are distinct, of the column's type, and at least one."""
 
     column: str
     values: tuple[LiteralValue, ...]
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: creation would take five times as long
 class Range:
-    """The column's value lies between the bounds; None is no bound. NaN is greater than every number."""
+    """The column's value is between the bounds; None for no bound. NaN is greater than every number."""
 
     column: str
     lower: LiteralValue
@@ -60,14 +60,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """The column has no value in this row, says its null vector."""
+    """The column is null in this row, according to its null vector."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A deterministic boolean expression over one column, which holds for each value by itself."""
+    """A deterministic boolean expression over one column, evaluated per value."""
 
     column: str
     expression: Expression
@@ -75,7 +75,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A boolean expression that needs whole rows of `columns` (at least one)."""
+    """A boolean expression over entire rows of `columns` (at least one)."""
 
     expression: Expression
     columns: tuple[str, ...]
@@ -83,7 +83,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """The column's vector is one of the `count` nearest of its segment, or within `radius`; the other of these is None.
+    """The column's vector is among the `count` nearest of its segment, or within `radius`; the other one is None.
 
     distance: one of `gamay.model.table.search_settings.DISTANCES`.
     """
@@ -103,14 +103,14 @@ NOTHING = Constant(False)
 
 
 def negation(part: Filter) -> Filter:
-    """Return the complement; two negations cancel out."""
+    """Return the complement; double negations cancel."""
     if isinstance(part, Constant):
         return Constant(not part.matches)
     return part.part if isinstance(part, Not) else Not(part)
 
 
 def conjunction(parts: Sequence[Filter]) -> Filter:
-    """Return the filter that holds when all parts do: flattened, without constants and repeats."""
+    """Return the conjunction of filters: flattened, without constants and duplicates."""
     flat = dict.fromkeys(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
     if NOTHING in flat or any(_is_denied(part, flat) for part in flat if type(part) is Not):
         return NOTHING
@@ -119,9 +119,9 @@ def conjunction(parts: Sequence[Filter]) -> Filter:
 
 
 def narrowed(where: Filter, clause: Filter) -> Filter:
-    """Return the filter of rows of WHERE for which another condition holds, too.
+    """Return the filter of the rows of WHERE that meet another condition as well.
 
-    Searches of the nearest rows stay apart, for those are the nearest of the rows for which the conditions beside them hold.
+    Nearest-neighbour searches are kept separate, since they search among the rows that meet the conditions beside them.
     """
     apart = [part if isinstance(part, And) else And((part,)) for part in (where, clause)]
     has_search = any(isinstance(part, Near) for whole in apart for part in whole.parts)
@@ -129,12 +129,12 @@ def narrowed(where: Filter, clause: Filter) -> Filter:
 
 
 def _is_denied(part: Not, others: Container[Filter]) -> bool:
-    """Whether a part is the complement of another one, but for expressions: `rand() < 0.5` may hold once and then not."""
+    """Whether a part is the complement of another one; not for expressions, since `rand() < 0.5` can change its value."""
     return not isinstance(part.part, Test) and part.part in others
 
 
 def disjunction(parts: list[Filter]) -> Filter:
-    """Return the filter that holds when any part does: flattened, without constants and repeats."""
+    """Return the disjunction of filters: flattened, without constants and duplicates."""
     flat = dict.fromkeys(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,)))
     if EVERYTHING in flat:
         return EVERYTHING
@@ -143,7 +143,7 @@ def disjunction(parts: list[Filter]) -> Filter:
 
 
 def filter_columns(filter_: Filter) -> list[str]:
-    """Return the names of the columns that a filter reads, each once, in order of appearance."""
+    """Return the distinct names of the columns that a filter reads, in order of appearance."""
     if isinstance(filter_, And | Or):
         return list(dict.fromkeys(name for part in filter_.parts for name in filter_columns(part)))
     if isinstance(filter_, Not):

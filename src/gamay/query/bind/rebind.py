@@ -1,7 +1,7 @@
-"""Binding WHERE again, for a query that differs in literals alone from one that was bound.
+"""Fast binding of WHERE for a query that differs only in literals from a bound one.
 
-What such queries have in common is found out once: which columns their predicates test, of which types, and that nothing
-else is to be done (no expression to compute). Then only literals are coerced.
+The common part is determined once: which columns the predicates test, of which types, and that there is nothing else to
+compute. Then only the literals are coerced.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,10 @@ LIKE = "like"
 
 @dataclass(frozen=True, slots=True)
 class WherePattern:
-    """A conjunction of predicates, each of which tests a column against literals, or for being a key of a small table.
+    """A conjunction of predicates that test a column against literals, or for being a key of a small table.
 
-    leaves: for each the function's name, the number of its arguments, and the column with its type.
-    multi_value: the columns whose rows hold several values. repeats: whether a column is tested more than once.
-    known: with null handling, that none of the columns is null.
+    leaves: (function, number of arguments, column, type). multi_value: the multi-value columns. repeats: whether a column is
+    tested more than once. known: with null handling, the tests that the columns are not null.
     """
 
     leaves: tuple[tuple[str, int, str, DataType], ...]
@@ -40,9 +39,9 @@ class WherePattern:
         type_of: Callable[[str], ValueType],
         null_handling: bool = False,
     ) -> "WherePattern | None":
-        """Return the pattern of a condition; None when it cannot have one.
+        """Return the pattern of a condition; None if it has none.
 
-        resolve: gives a column's name as the schema spells it; type_of: the type of a column with such a name.
+        resolve: returns a column's name as spelled in the schema; type_of: returns the type of such a column.
         """
         leaves = []
         multi_value = set()
@@ -62,10 +61,9 @@ class WherePattern:
         return cls(tuple(leaves), frozenset(multi_value), len(columns) < len(leaves), known) if leaves else None
 
     def bind(self, where: Expression | None) -> Filter | None:
-        """Return the filter of a condition of this pattern, as `gamay.query.bind.filters` makes it.
+        """Return the filter of a condition of this pattern, equal to that of `gamay.query.bind.filters`.
 
-        None when it is of another pattern after all, or when a predicate is no test against literals, or constant. Raises
-        QueryError.
+        None if the pattern differs, or if a predicate is constant or not a test against literals. Raises QueryError.
         """
         calls = conjuncts(where)
         if len(calls) != len(self.leaves):
@@ -88,9 +86,9 @@ class WherePattern:
         return self.all_of(parts)
 
     def all_of(self, parts: Sequence[Filter]) -> Filter | None:
-        """Return the filter of its predicates, in order; None when together they are constant.
+        """Return the conjunction of its predicates, given in order; None if it is constant.
 
-        Those of one column may be one predicate already.
+        Predicates of one column may already be merged.
         """
         if len(parts) == 1:
             merged = parts[0]
@@ -104,7 +102,7 @@ class WherePattern:
 
 
 def conjuncts(where: Expression | None) -> "list[Expression]":
-    """Return the conditions that hold when a condition does, in the order written; none where there is no condition."""
+    """Split a condition into its conjuncts, in the order written; empty for None."""
     if where is None:
         return []
     if isinstance(where, Call) and where.name == "and":
@@ -120,7 +118,7 @@ def _like(column: str, operands: Sequence[Expression]) -> Filter | None:
 
 
 def _column_of(expression: Expression) -> Column | None:
-    """Return the column that a predicate tests; None where that is an expression."""
+    """Return the column that a predicate tests; None if it tests an expression."""
     if not isinstance(expression, Call) or not expression.args:
         return None
     tested = expression.args[-1 if expression.name == FOUND else 0]

@@ -1,4 +1,4 @@
-"""The names that a query may use: the schema's columns, whatever their case, and the virtual columns."""
+"""Name resolution within one table: the schema's columns, ignoring case, and the virtual columns."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -29,9 +29,9 @@ _VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
 
 
 class Scope:
-    """Looks up the columns of one table.
+    """Resolver of the columns of one table.
 
-    scores: what the calls of textScore that were bound search, by the names of the columns that stand for them.
+    scores: the searches of the bound calls of textScore, by the names of their columns.
     """
 
     def __init__(self, schema: Schema, table: str | None) -> None:
@@ -41,7 +41,7 @@ class Scope:
         self.scores: dict[str, Searched] = {}
 
     def resolve(self, name: str) -> str:
-        """Return the column's name as the schema spells it; a prefix `table.` is dropped. Raises QueryError 710."""
+        """Return the column's name as spelled in the schema, without a prefix `table.`. Raises QueryError 710."""
         if name in VIRTUAL_COLUMNS:
             return name
         folded = self._folded(name)
@@ -65,9 +65,9 @@ class Scope:
         return folded
 
     def timestamp_column(self, name: str) -> TimestampColumn | None:
-        """Return the column of a timestamp index that a name means, such as `$ts$DAY`; None for one of the schema's columns.
+        """Return the column of a timestamp index, such as `$ts$DAY`; None for the schema's own columns and other names.
 
-        Every column of times has them: where a segment lacks one, or the table has no such index, it is computed.
+        Every time column has them: if a segment lacks one, or the table has no such index, it is computed.
         """
         folded = self._folded(name)
         derived = None if folded in self._names else timestamp_column(folded)
@@ -77,18 +77,18 @@ class Scope:
         return TimestampColumn(base, derived.granularity)
 
     def knows(self, name: str) -> bool:
-        """Whether there is a column of this name."""
+        """Whether a column of this name exists."""
         is_own = name in VIRTUAL_COLUMNS or name.lower() in self._names or name.lower() in _VIRTUAL_BY_FOLDED
         return is_own or self.timestamp_column(name) is not None
 
     def _check_texts(self, comparison: Call) -> None:
-        """Say how a text is written, where a name that no column has is compared with."""
+        """Check names on the right of a comparison, with a hint to quote texts."""
         for arg in comparison.args[1:]:
             if isinstance(arg, Column):
                 try:
                     self.resolve(arg.name)
                 except QueryError as error:
-                    message = f"{str(error).rstrip('.')}. A text is written in single quotes: '{arg.name}'"
+                    message = f"{str(error).rstrip('.')}. Write strings in single quotes: '{arg.name}'"
                     raise QueryError(ErrorCode.UNKNOWN_COLUMN, message) from None
 
     def type_of(self, name: str) -> ValueType:
@@ -103,9 +103,9 @@ class Scope:
         return spec.data_type, not spec.single_value
 
     def fields(self, names: Iterable[str]) -> dict[str, FieldSpec]:
-        """Return the schema's fields of resolved columns, without the virtual ones; of a `$ts$DAY` that of `ts`.
+        """Return the schema's fields of resolved columns, without virtual ones; for `$ts$DAY` that of `ts`.
 
-        Of a score it is that of the texts.
+        For a score it is that of its text column.
         """
         plain = dict.fromkeys(
             text
@@ -117,15 +117,15 @@ class Scope:
         return {name: self._schema.field(name) for name in dict.fromkeys(bases.get(name, name) for name in stored)}
 
     def scores_in(self, names: Iterable[str]) -> dict[str, Searched]:
-        """Return what the scores among resolved columns search."""
+        """Return the searches of the scores among resolved columns."""
         return {name: self.scores[name] for name in _read(names) if name in self.scores}
 
     def star(self) -> list[str]:
-        """Return what `*` stands for: all columns in alphabetical order, without the virtual ones."""
+        """Return the columns of `*`: all in alphabetical order, without virtual ones."""
         return sorted(name for name in self._schema.column_names if not name.startswith("$"))
 
     def bind(self, expression: Expression) -> Expression:
-        """Return the expression with every column resolved; `$ts$DAY` becomes what it is computed by, a score a column."""
+        """Resolve every column of an expression; `$ts$DAY` becomes its expression, a score a column."""
         if isinstance(expression, Column):
             name = self.resolve(expression.name)
             if name.startswith("$") and (derived := self.timestamp_column(name)) is not None:
@@ -153,21 +153,21 @@ class Scope:
         return None if name in VIRTUAL_COLUMNS else self._schema.field(name)
 
 
-# functions whose second and later arguments are often texts
+# functions whose second and later arguments are often strings
 COMPARISONS = frozenset(
     {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "in", "notin", "like"}
 )
 
 
 def _read(names: Iterable[str]) -> Iterator[str]:
-    """Yield the columns that are read where the flags of their nulls are named."""
+    """Yield column names, without the prefix of null flags."""
     return (name.removeprefix(NULL_FLAG_PREFIX) for name in names)
 
 
 def with_null_defaults(expression: Expression) -> Expression:
-    """Return a computed expression for null handling: NULL is what a map has at a key that it lacks.
+    """Adapt an expression to null handling: missing keys of maps are NULL.
 
-    So is 'null' as the default of jsonExtractScalar.
+    So is the default 'null' of jsonExtractScalar.
     """
     if not isinstance(expression, Call):
         return expression
@@ -180,16 +180,16 @@ def with_null_defaults(expression: Expression) -> Expression:
 
 
 def with_null_flags(expression: Expression) -> Expression:
-    """Return a computed expression with `column IS NULL` read from the column's null vector.
+    """Replace `column IS NULL` in an expression with the column's null flags.
 
-    Without null handling the values of null rows are the column's default, so the values cannot tell.
+    Without null handling null rows hold the column's default, so the values do not show nulls.
     """
     if not isinstance(expression, Call):
         return expression
     if expression.name in _NULL_TESTS and isinstance(expression.args[0], Column):
         flag = Column(NULL_FLAG_PREFIX + expression.args[0].name)
         return flag if expression.name == "isnull" else Call("not", (flag,))
-    if expression.name == FILTERED:  # its condition becomes a filter, which finds nulls by itself
+    if expression.name == FILTERED:  # its condition becomes a filter, which handles nulls itself
         return Call(FILTERED, (with_null_flags(expression.args[0]), expression.args[1]))
     args = tuple(with_null_flags(arg) for arg in expression.args)
     if expression.name == "case":
@@ -199,7 +199,7 @@ def with_null_flags(expression: Expression) -> Expression:
 
 
 def with_null_items(condition: Expression) -> Expression:
-    """Return a condition in which a map has NULL at a key that it lacks, whatever null handling says."""
+    """Make missing keys of maps NULL in a condition, regardless of null handling."""
     if not isinstance(condition, Call):
         return condition
     if condition.name == ITEM:

@@ -1,4 +1,4 @@
-"""Searches and scores of a query with the settings of the columns that they are about, which only brokers know."""
+"""Adds the search settings of columns, which only brokers know, to the searches and scores of a query."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ _ARGS_MAX = 3
 
 
 def with_search_settings(query: Query, schema: Schema, settings: SearchSettings) -> Query:
-    """Return a query whose searches say how, where their columns' configs do. Raises QueryError for a column unknown."""
+    """Add the columns' configured search settings to a query. Raises QueryError for an unknown column."""
     scope = Scope(schema, query.table)
 
     def put(expression: Expression) -> Expression:

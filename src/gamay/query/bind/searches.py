@@ -1,4 +1,4 @@
-"""Searches as filters: TEXT_MATCH of multi-value columns, VECTOR_SIMILARITY and its RADIUS, orders by distance."""
+"""Binds searches to filters: TEXT_MATCH of multi-value columns, VECTOR_SIMILARITY and its RADIUS, orders by distance."""
 
 from itertools import combinations
 from math import comb, isfinite
@@ -18,7 +18,7 @@ VECTOR_SEARCHES = ("vectorsimilarity", NEAREST, "vectorsimilarityradius", WITHIN
 COUNT_DEFAULT = 10
 RADIUS_DEFAULT = 0.5
 _COMBINATIONS_MAX = 1000
-# functions by which the nearest rows come first: the distance of an index, and whether their greatest values are the nearest
+# functions that order by distance: the index's distance, and whether the greatest values are the nearest
 _ORDERS = {
     "cosinedistance": ("COSINE", False),
     "l2distance": ("L2", False),
@@ -28,7 +28,8 @@ _ORDERS = {
 
 
 def text_filter(call: Call, column: str, data_type: DataType) -> Filter:
-    """Return the filter of TEXT_MATCH on a multi-value column: each word or phrase in any value, one text of all values."""
+    """Return the filter of TEXT_MATCH on a multi-value column: each word or phrase may be in any value, as if they were
+    one text."""
     check_text(data_type)
     query, _ = search_of(call)
     return _text(query, call, column, ())
@@ -49,13 +50,15 @@ def _text(query: SearchQuery, call: Call, column: str, path: tuple[int, ...]) ->
     if query.should_min:
         count = comb(len(should), query.should_min)
         if count > _COMBINATIONS_MAX:
-            raise wrong(TEXT_NAME, f"{query.should_min} of {len(should)} words are too many choices on a multi-value column")
+            raise wrong(
+                TEXT_NAME, f"{query.should_min} of {len(should)} words are too many combinations for a multi-value column"
+            )
         needed.append(disjunction([conjunction(some) for some in combinations(should, query.should_min)]))
     return conjunction([*needed, negation(disjunction(must_not))])
 
 
 def vector_filter(call: Call, column_type: ValueType) -> Near:
-    """Return the predicate of VECTOR_SIMILARITY or VECTOR_SIMILARITY_RADIUS. Raises QueryError for what is none."""
+    """Return the predicate of VECTOR_SIMILARITY or VECTOR_SIMILARITY_RADIUS. Raises QueryError for invalid arguments."""
     is_radius = call.name in VECTOR_SEARCHES[2:]
     name = "vectorSimilarityRadius" if is_radius else "vectorSimilarity"
     is_configured = call.name in (NEAREST, WITHIN)
@@ -76,7 +79,7 @@ def vector_filter(call: Call, column_type: ValueType) -> Near:
 
 
 def nearest_first(expression: Expression, count: int, *, descending: bool) -> Near | None:
-    """Return the search for the rows that an order has first; None where that is not by distance to a vector."""
+    """Return the search for the first rows of an order; None unless it is by distance to a constant vector."""
     if not isinstance(expression, Call) or expression.name not in _ORDERS or len(expression.args) != 2 or count < 1:
         return None
     distance, is_descending = _ORDERS[expression.name]
@@ -86,7 +89,7 @@ def nearest_first(expression: Expression, count: int, *, descending: bool) -> Ne
     try:
         return Near(column.name, _vector(expression.name, vector), distance, count, None)
     except QueryError:
-        return None  # a vector that is computed for each row
+        return None  # a vector computed per row
 
 
 def _vector(name: str, argument: Expression) -> tuple[float, ...]:

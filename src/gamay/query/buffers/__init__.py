@@ -1,1 +1,1 @@
-"""Columns and group tables as raw buffers, for frames between processes and for files of spilled groups."""
+"""Columns and group tables as raw buffers, for inter-process frames and for spill files."""

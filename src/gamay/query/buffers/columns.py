@@ -1,14 +1,14 @@
-"""Vectors as arrays in a block of bytes, and back.
+"""Serializes vectors to arrays in a block of bytes.
 
-    block = (array, padding)*                        (padding: zeros up to a multiple of 16 bytes)
-    array = the values of a fixed width one after the other | n + 1 offsets of 4 bytes, and the bytes of the texts
+        block = (array, padding)*                        (padding: zeros up to a multiple of 16 bytes)
+        array = fixed-width values | n + 1 offsets of 4 bytes, and the bytes of the texts
 
-What an array is says a letter (`TableShape.kinds`). Such blocks are written and read in a few microseconds, which is what
-counts for the small results that most queries have. Lists, and what else has no letter, travel as a record batch in Arrow's
-own format (a schema message and a record batch message). All of them are read where they lie.
+A letter denotes the kind of an array (`TableShape.kinds`). Such blocks are written and read in a few microseconds, which
+matters for the small results of most queries. Lists, and other types without a letter, are sent as a record batch in Arrow's
+IPC format (a schema message and a record batch message). All of them are read without copying.
 
-Ids into a small dictionary travel with it, which costs less than to look them up. Decimals are text; which rows are null is
-an array of its own, for what stands in such a row counts.
+Small dictionaries are sent with their ids, which is cheaper than decoding. Decimals are text; null flags are a separate
+array, since the placeholders of null rows matter.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ _FEW = 1000
 
 
 class ColumnShape(msgspec.Struct, array_like=True, frozen=True):
-    """How a vector lies in its arrays: its values, then, if it may be null, a flag for each row.
+    """The arrays of a vector: its values, then, if it may be null, a flag per row.
 
-    is_coded: the first array holds ids, and the second the dictionary, which may ascend.
+    is_coded: whether the first array holds ids, and the second the dictionary. ascends: whether the dictionary is sorted.
     """
 
     type: str
@@ -54,7 +54,7 @@ class ColumnShape(msgspec.Struct, array_like=True, frozen=True):
 
 
 def to_arrays(column: Vector | EncodedVector, arrays: list[Sent]) -> ColumnShape:
-    """Append the arrays of a column; return how to read them."""
+    """Append the arrays of a column; return its shape."""
     if isinstance(column, EncodedVector) and column.offsets is None and len(column.dictionary) <= _DICTIONARY_MAX:
         entries, nulls = column.dictionary, column.nulls
         arrays += (column.ids, _stored(entries.type, entries.values))
@@ -73,12 +73,12 @@ def to_arrays(column: Vector | EncodedVector, arrays: list[Sent]) -> ColumnShape
 
 
 def from_arrays(shape: ColumnShape, arrays: list[Sent]) -> Vector | EncodedVector:
-    """Take the arrays of a column from the front of a list. Raises ValueError for ids that are not in their dictionary."""
+    """Take the arrays of a column from the front of a list. Raises ValueError for ids outside their dictionary."""
     values, offsets = arrays.pop(0), None
     data_type = DataType(shape.type)
     if shape.is_coded:
         entries = arrays.pop(0)
-        # plain numbers, where there are few: code of NumPy that nothing else has just used takes as long as all of this
+        # plain numbers if there are few: a NumPy call with cold code takes as long as everything else here
         ids = values.tolist() if len(values) <= _FEW else (values.min(), values.max())
         if ids and not 0 <= min(ids) <= max(ids) < len(entries):
             raise ValueError("ids that are not in their dictionary")
@@ -93,7 +93,7 @@ def from_arrays(shape: ColumnShape, arrays: list[Sent]) -> Vector | EncodedVecto
 
 
 def _arrow(values: "np.ndarray[Any, np.dtype[Any]]") -> pa.Array:
-    # not pa.array(values): that imports pandas, wherever it is installed
+    # not pa.array(values), which imports pandas if installed
     values = np.ascontiguousarray(values.view(np.uint8) if values.dtype == np.bool_ else values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
@@ -101,7 +101,7 @@ def _arrow(values: "np.ndarray[Any, np.dtype[Any]]") -> pa.Array:
 def _stored(data_type: DataType, values: Any) -> Sent:
     if not isinstance(values, np.ndarray):
         return values
-    if data_type is DataType.UNKNOWN:  # all null, whatever stands there
+    if data_type is DataType.UNKNOWN:  # all null, with arbitrary values
         return np.zeros(len(values), np.uint8)
     return decimal_texts(list(values)) if values.dtype.hasobject else values
 
@@ -115,7 +115,7 @@ def _loaded(data_type: DataType, values: Any) -> Any:
 
 
 def pack_arrays(arrays: Sequence[Sent]) -> tuple[str, list[Buffer]]:
-    """Return what arrays are, a letter each, and their buffers: a block, and a batch if there has to be one."""
+    """Return the kinds of arrays, a letter each, and their buffers: a block, and a batch if necessary."""
     kinds, pieces = "", list[Any]()
     for array in arrays:
         kind = _kind(array)
@@ -149,7 +149,7 @@ def _kind(array: Sent) -> str:
 
 
 def _text_pieces(array: pa.Array) -> tuple[bytes, memoryview]:
-    """Return the offsets of texts, from 0 on, and their bytes."""
+    """Return the offsets of texts, starting at 0, and their bytes."""
     length, skipped = len(array), array.offset
     if length == 0:
         return bytes(_OFFSET.itemsize), memoryview(b"")
@@ -167,12 +167,12 @@ def _batch(arrays: Sequence[pa.Array]) -> tuple[memoryview, memoryview]:
 
 
 def num_buffers(kinds: str) -> int:
-    """Return how many buffers `pack_arrays` made of arrays of these kinds."""
+    """Return the number of buffers that `pack_arrays` makes of arrays of these kinds."""
     return 3 if _ARROW in kinds else 1
 
 
 def unpack_arrays(kinds: str, lengths: Sequence[int], buffers: Sequence[memoryview]) -> list[Sent]:
-    """Return the arrays, which lie over the buffers. Raises QueryError 450 for what is none."""
+    """Return the arrays as views of the buffers. Raises QueryError 450 for invalid data."""
     try:
         block, start = buffers[0], 0
         in_batch = iter(_unpack_batch(buffers[1], buffers[2]) if len(buffers) > 1 else ())
@@ -191,12 +191,12 @@ def unpack_arrays(kinds: str, lengths: Sequence[int], buffers: Sequence[memoryvi
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
         raise QueryError(ErrorCode.INTERNAL, f"A server sent columns that cannot be read: {error}") from error
     if start != len(block) or list(map(len, arrays)) != list(lengths):
-        raise QueryError(ErrorCode.INTERNAL, "A server sent columns of another length than it says")
+        raise QueryError(ErrorCode.INTERNAL, "A server sent columns of a different length than declared")
     return arrays
 
 
 def _texts(kind: str, length: int, data: pa.Buffer) -> tuple[pa.Array, int]:
-    """Return texts that lie at the beginning of data, and how many bytes they take."""
+    """Return the texts at the beginning of data, and their size in bytes."""
     offsets_bytes = (length + 1) * _OFFSET.itemsize
     text_bytes = int(np.ndarray(length + 1, _OFFSET, data)[-1])
     size = offsets_bytes + text_bytes

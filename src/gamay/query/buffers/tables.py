@@ -1,4 +1,4 @@
-"""Tables of rows and of groups as buffers, and back: between processes, and on disk."""
+"""Serializes tables of rows and of groups to buffers, for other processes and spill files."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from gamay.query.groupby.table import AggregateCall, GroupTable
 
 
 class TableShape(msgspec.Struct, array_like=True, frozen=True):
-    """One table: rows, or groups. kinds, lengths: of its arrays. positions: of the keys of a grouping set.
+    """The shape of a table of rows or groups. kinds, lengths: of its arrays. positions: of the keys of a grouping set.
 
-    arrays: how many each aggregate's partial has.
+    arrays: number of arrays of each aggregate's partial.
     """
 
     columns: tuple[ColumnShape, ...]
@@ -31,7 +31,7 @@ def put_groups(
     positions: tuple[int, ...],
     buffers: "list[bytes | memoryview]",
 ) -> TableShape:
-    """Append the buffers of a table of groups; return how to read them."""
+    """Append the buffers of a table of groups; return its shape."""
     partials = [call.aggregate.encode(partial) for call, partial in zip(aggregates, table.partials, strict=True)]
     return put_columns(table.keys, partials, table.num_groups, buffers, table.limit_reached, positions)
 
@@ -44,7 +44,7 @@ def put_columns(
     limit_reached: bool = False,
     positions: tuple[int, ...] = (),
 ) -> TableShape:
-    """Append the buffers of a table; return how to read them."""
+    """Append the buffers of a table; return its shape."""
     arrays: list[Sent] = []
     shapes = tuple([to_arrays(column, arrays) for column in columns])
     for partial in partials:
@@ -56,12 +56,12 @@ def put_columns(
 
 
 def groups_of(aggregates: Sequence[AggregateCall], shape: TableShape, buffers: Sequence[memoryview]) -> GroupTable:
-    """Return the table of groups that `put_groups` was given."""
+    """Return the table of groups written by `put_groups`."""
     return read_groups(aggregates, shape, unpack_arrays(shape.kinds, shape.lengths, buffers))
 
 
 def read_groups(aggregates: Sequence[AggregateCall], shape: TableShape, arrays: list[Sent]) -> GroupTable:
-    """Return the table of groups whose arrays are given."""
+    """Return the table of groups for the given arrays."""
     keys = tuple([from_arrays(column, arrays) for column in shape.columns])
     partials = []
     start = 0

@@ -1,1 +1,1 @@
-"""Columns of rows as arrays, between the stages of a query: constants, joining and picking rows, sort keys."""
+"""Columns as arrays between the stages of a query: constants, concatenation and selection of rows, sort keys."""

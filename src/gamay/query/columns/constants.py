@@ -14,7 +14,7 @@ _PLACEHOLDERS: dict[DataType, LiteralValue] = {DataType.BYTES: b"", DataType.UUI
 
 
 def values_of(data_type: DataType, listed: list[Any]) -> Any:
-    """Return Python values as the storage that `Vector.values` has for the type."""
+    """Return Python values in the storage format of `Vector.values`."""
     if data_type.is_text or data_type is DataType.OBJECT:
         return pa.array(listed, pa.string())
     if data_type.is_binary:
@@ -27,7 +27,7 @@ def values_of(data_type: DataType, listed: list[Any]) -> Any:
 
 
 def repeated(value: LiteralValue, data_type: DataType, num_rows: int) -> Vector:
-    """Return `num_rows` times one value; None gives nulls over a placeholder."""
+    """Return a vector of `num_rows` equal values; None gives nulls over a placeholder."""
     nulls = np.ones(num_rows, bool) if value is None else None
     if value is None:
         value = _PLACEHOLDERS.get(data_type, "" if data_type.is_text else Decimal(0))
@@ -38,5 +38,5 @@ def repeated(value: LiteralValue, data_type: DataType, num_rows: int) -> Vector:
 
 
 def empty(data_type: DataType, multi_value: bool = False) -> Vector:
-    """Return no rows of a type."""
+    """Return an empty vector of a type."""
     return Vector(data_type, values_of(data_type, []), np.zeros(1, np.int32) if multi_value else None)

@@ -1,4 +1,4 @@
-"""Operations on whole result columns: joining, picking rows."""
+"""Operations on whole result columns: concatenation, selection of rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from gamay.query.columns.constants import repeated
 
 
 def concat_vectors(parts: Sequence[Vector]) -> Vector:
-    """Join columns of one type end to end; `parts` must not be empty."""
+    """Concatenate columns of one type; `parts` must not be empty."""
     if len(parts) == 1:
         return parts[0]
     values = concat([part.values for part in parts])
@@ -21,12 +21,12 @@ def concat_vectors(parts: Sequence[Vector]) -> Vector:
 
 
 def concat_encoded(parts: Sequence[EncodedVector]) -> EncodedVector:
-    """Join single-value columns over one dictionary end to end."""
+    """Concatenate single-value columns with one dictionary."""
     return EncodedVector(np.concatenate([part.ids for part in parts]), parts[0].dictionary, None, _concat_nulls(parts))
 
 
 def with_nulls(operand: Operand, nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None") -> Operand:
-    """Return an operand whose null rows are these; a constant stays as it is."""
+    """Return an operand with these null flags; a constant is unchanged."""
     if isinstance(operand, EncodedVector):
         return EncodedVector(operand.ids, operand.dictionary, operand.offsets, nulls)
     if isinstance(operand, FramedVector):
@@ -35,7 +35,7 @@ def with_nulls(operand: Operand, nulls: "np.ndarray[Any, np.dtype[np.bool_]] | N
 
 
 def without_nulls(operand: Vector | EncodedVector) -> Vector:
-    """Return an operand whose null rows hold the placeholder of the type instead."""
+    """Return an operand with placeholders of the type in place of nulls."""
     vector = operand.decode() if isinstance(operand, EncodedVector) else operand
     if vector.nulls is None:
         return vector
@@ -64,7 +64,7 @@ def _concat_offsets(parts: Sequence[Vector]) -> "np.ndarray[Any, np.dtype[Any]] 
 
 
 def take_rows(column: Vector, rows: "np.ndarray[Any, np.dtype[Any]]") -> Vector:
-    """Return the rows at these positions, in this order."""
+    """Return the rows at positions, in this order."""
     if column.offsets is None:
         return column.at(rows)
     nulls = None if column.nulls is None else column.nulls[rows]
@@ -75,7 +75,8 @@ def take_rows(column: Vector, rows: "np.ndarray[Any, np.dtype[Any]]") -> Vector:
 def list_positions(
     offsets: "np.ndarray[Any, np.dtype[Any]]", rows: "np.ndarray[Any, np.dtype[Any]]"
 ) -> "tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]":
-    """Return where the values of some rows of a multi-value column lie, end to end, and the offsets of these rows."""
+    """Return the positions of the values of some rows of a multi-value column, concatenated, and the offsets of these
+    rows."""
     starts = offsets[rows].astype(np.int64)
     lengths = offsets[rows + 1] - starts
     picked = np.zeros(len(rows) + 1, np.int64)
@@ -84,7 +85,7 @@ def list_positions(
 
 
 def truth(operand: Vector | EncodedVector | Scalar, num_rows: int) -> Mask:
-    """Return the result of a boolean expression as flags of one's own; null is false."""
+    """Return the result of a boolean expression as a new array of flags; null is false."""
     if isinstance(operand, Scalar):
         return np.full(num_rows, bool(operand.value), np.bool_)
     vector = operand.decode() if isinstance(operand, EncodedVector) else operand

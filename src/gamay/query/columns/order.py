@@ -1,7 +1,7 @@
-"""Sorting rows: every key becomes an int64 array that ascends as the rows should, so that one code sorts all types.
+"""Sorting: every key becomes an int64 array that ascends in row order, so that one implementation sorts all types.
 
-NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group keys), text and bytes order by their bytes. Ties
-keep the order of the input.
+NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group keys), text and bytes are ordered by their
+bytes. Ties keep the input order.
 """
 
 import operator
@@ -25,21 +25,21 @@ from gamay.segment.spi import Dictionary
 SortArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-# so many keys of many are looked at first, and so many more of these than the share that is wanted set the bound
+# sample size, and the margin added to the requested share of the sample for the bound
 _SAMPLE = 1 << 10
 _SAMPLE_MARGIN = 16
 _SAMPLED_LEAST = 1 << 12
-# so many times the rows that are wanted are sorted by all keys at once
+# up to this multiple of the limit, all candidates are sorted by all keys
 _FEW_FACTOR = 4
 _INT64_MAX = int(np.iinfo(np.int64).max)
-# types whose values compare in Python as their dictionaries are sorted
+# types whose Python values compare in the order of their sorted dictionaries
 _SHARED = frozenset(
     {DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING}
 )
 
 
 def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> SortArray:
-    """Return int64 [n] that ascends as the rows should; comparable only within one key (ids: within one dictionary)."""
+    """Return an int64 array [n] in row order; comparable only within one key (ids: within one dictionary)."""
     key = comparable(key)
     values = key.ids.astype(np.int64) if isinstance(key, EncodedVector) else _ascending(key.type, key.values)
     if descending:
@@ -47,7 +47,7 @@ def sort_array(key: Vector | EncodedVector, descending: bool, nulls_last: bool) 
     if key.nulls is not None:
         info = np.iinfo(np.int64)
         place = info.max if nulls_last else info.min
-        if (values[~key.nulls] == place).any():  # a number stands where the nulls go: ranks leave room
+        if (values[~key.nulls] == place).any():  # a value collides with the position of nulls: ranks leave room
             values = np.unique(values, return_inverse=True)[1].astype(np.int64)
         values = np.where(key.nulls, place, values)
     return values
@@ -67,7 +67,7 @@ def _ascending(data_type: DataType, values: Any) -> SortArray:
 
 
 def _decimal_ranks(values: Any) -> SortArray:
-    """Return the places of decimals among each other; NaN, which nothing compares with, is greater than all numbers."""
+    """Return the ranks of decimals; NaN, which is unordered, ranks above all numbers."""
     numbers = np.array([value == value for value in values], np.bool_)
     ranks = np.full(len(values), len(values), np.int64)
     ranks[numbers] = np.unique(values[numbers], return_inverse=True)[1]
@@ -75,7 +75,7 @@ def _decimal_ranks(values: Any) -> SortArray:
 
 
 def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
-    """Return the positions of the first `limit` rows in the order of the keys (the first key decides, then the next)."""
+    """Return the positions of the first `limit` rows in the order of the keys, most significant first."""
     chosen = _leading(keys, limit)
     if chosen is None:
         return np.lexsort(list(reversed(keys)))[:limit]
@@ -83,9 +83,9 @@ def top_rows(keys: Sequence[SortArray], limit: int) -> Indices:
 
 
 def _leading(keys: Sequence[SortArray], limit: int) -> Indices | None:
-    """Return the positions, ascending, of the rows that may be among the first `limit`; None where most may.
+    """Return the positions, ascending, of the rows that may be among the first `limit`; None if most may.
 
-    Of many rows that are alike in one key, the next one chooses those that are needed.
+    If many rows are equal in one key, the next one selects among them.
     """
     first, *others = keys
     chosen = candidates(first, limit)
@@ -100,9 +100,9 @@ def _leading(keys: Sequence[SortArray], limit: int) -> Indices | None:
 
 
 def candidates(first: SortArray, limit: int) -> Indices | None:
-    """Return the positions of the rows that may be among the first `limit` by their first key; None where most may.
+    """Return the positions of the rows that may be among the first `limit` by their first key; None if most may.
 
-    What is dropped so need not be sorted, nor its other keys be read.
+    The others need not be sorted, nor their other keys be read.
     """
     if not 0 < limit < len(first) // 4:
         return None
@@ -112,8 +112,8 @@ def candidates(first: SortArray, limit: int) -> Indices | None:
 def _value_at(keys: SortArray, limit: int) -> Any:
     """Return the last of the first `limit` keys in order.
 
-    Some of many set a bound, and only what lies within it is looked at: np.partition takes 4 to 100 ns for each key, most
-    where few values repeat.
+    If there are many, a sample sets a bound, and only keys within it are considered: np.partition takes 4 to 100 ns per key,
+    most if few values repeat.
     """
     if len(keys) >= _SAMPLED_LEAST:
         sample = keys[:: len(keys) // _SAMPLE]
@@ -149,30 +149,30 @@ class Bound:
             rows = rows_from if self.descending else rows_up_to
             return found[: rows(values, values.dtype.type(self.value), found)]
         elif values.dtype.kind == "f":
-            # NaN is greater than all numbers, and no comparison with it holds
+            # NaN is greater than all numbers, and comparisons with it are false
             inside = ~(values < self.value) if self.descending else ~(values > self.value) & ~np.isnan(values)
         else:
             inside = values >= self.value if self.descending else values <= self.value
         if key.nulls is not None:
-            # the bound is a value, so nulls are beyond it when they come last and before it when they come first
+            # the bound is not null, so nulls are beyond it if they come last and within it if they come first
             inside = inside & ~key.nulls if self.nulls_last else inside | key.nulls
         return np.flatnonzero(inside)
 
     def equals(self, key: Vector | EncodedVector) -> Mask:
-        """Return which rows are at the bound."""
+        """Return the flags of the rows equal to the bound."""
         values = key.ids if isinstance(key, EncodedVector) else key.values
         is_text = not isinstance(values, np.ndarray)
         equal: Mask = pc.equal(values, self.value).to_numpy(zero_copy_only=False) if is_text else values == self.value
         return equal if key.nulls is None else equal & ~key.nulls
 
     def excludes(self, value: Any) -> bool:
-        """Whether a row with this id or number is beyond the bound, no NaN. Texts are not compared."""
+        """Whether an id or number other than NaN is beyond the bound. Always False for text bounds."""
         if hasattr(self.value, "as_py"):
             return False
         return bool(value < self.value if self.descending else value > self.value)
 
     def admits(self, values: "np.ndarray[Any, np.dtype[Any]]") -> Mask:
-        """Return which of some ids or numbers, without NaN, are not beyond the bound."""
+        """Return the flags of ids or numbers, without NaN, that are within the bound."""
         inside: Mask = values >= self.value if self.descending else values <= self.value
         return inside
 
@@ -189,9 +189,9 @@ class Bound:
 
 
 class CommonBound:
-    """The tightest bound of a first sort key that any part of a query has found, as a value; used from all threads.
+    """The tightest bound of a first sort key among the parts of a query, as a value; thread-safe.
 
-    Rows beyond it are not among the first of all parts together, so no part needs to keep them. Equal rows are kept.
+    Rows beyond it are not among the first of all parts, so no part needs to keep them. Equal rows are kept.
     """
 
     def __init__(self, descending: bool) -> None:
@@ -200,7 +200,7 @@ class CommonBound:
         self._value: Any = None
 
     def offer(self, bound: Bound, data_type: DataType, dictionary: Dictionary | None = None) -> None:
-        """Take the bound of one part: an id of its dictionary, or a value where it has none."""
+        """Offer the bound of one part: an id of its dictionary, or a value without one."""
         if data_type not in _SHARED:
             return
         value = bound.value if dictionary is None else dictionary.values.values[bound.value]
@@ -212,12 +212,12 @@ class CommonBound:
                 self._value = value
 
     def excludes(self, first: Any) -> bool:
-        """Whether rows are all beyond the bound, the first of which has this value or comes later."""
+        """Whether all rows of a part are beyond the bound. first: their first value in sort order."""
         value = self._value
         return value is not None and (first < value if self._descending else first > value)
 
     def tightened(self, bound: Bound | None, dictionary: Dictionary, nulls_last: bool) -> Bound | None:
-        """Return the tighter one of a part's bound and this, by the ids of the part's dictionary."""
+        """Return the tighter one of a part's bound and this one, as an id of the part's dictionary."""
         value = self._value
         if value is None:
             return bound
@@ -231,7 +231,7 @@ class CommonBound:
 
 
 def bound_of(key: Vector | EncodedVector, descending: bool, nulls_last: bool) -> Bound | None:
-    """Return the bound that the last row of a key in order sets; None for keys that cannot be compared block by block."""
+    """Return the bound set by the last row of an ordered key; None for keys that cannot be compared between blocks."""
     if key.nulls is not None and key.nulls[-1]:
         return None
     if isinstance(key, EncodedVector):

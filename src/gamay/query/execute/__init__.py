@@ -1,1 +1,1 @@
-"""A bound query over the segments of a server, by kind: groups, distinct rows, selections. Start at `executor`."""
+"""Executes a bound query on the segments of a server, by kind: groups, distinct rows, selections. Start at `executor`."""

@@ -1,4 +1,4 @@
-"""What the parts of one execution share, and how segments are divided among threads."""
+"""State shared by the parts of one execution, and the distribution of segments among threads."""
 
 import threading
 from collections.abc import Callable, Container, Sequence
@@ -34,9 +34,9 @@ _OPERATORS = {
 
 @dataclass(slots=True)
 class ExecutionContext:
-    """State of one execution: the query, the threads, the deadline, and the counters (added to from any thread).
+    """State of one execution: the query, the threads, the deadline, and the statistics (updated from any thread).
 
-    consuming: the names of the segments that are still being consumed.
+    consuming: names of the consuming segments.
     """
 
     bound: BoundQuery
@@ -50,11 +50,11 @@ class ExecutionContext:
     _kept: int = 0
 
     def asked(self, segment: QuerySegment) -> BoundQuery:
-        """Return the query as a segment is asked it."""
+        """Return the query as adapted to a segment."""
         return segment.asks or self.bound
 
     def filter(self, segment: QuerySegment, where: Filter | None = None) -> FilterResult:
-        """Return the rows of a segment that WHERE lets through, or another condition."""
+        """Return the rows of a segment that meet WHERE, or another condition."""
         self.deadline.check()
         trace = self.trace
         begun_s = 0.0 if trace is None else trace.now_s()
@@ -68,11 +68,12 @@ class ExecutionContext:
         return filtered
 
     def over_segments(self, segments: Sequence[S], task: Callable[[S], T], *, are_small: bool = False) -> list[T]:
-        """Return the task's result for each segment (or what stands for one), in order.
+        """Return the task's result for each segment (or its equivalent), in order.
 
-        The first segments are taken one by one, each dividing its rows, until there is enough work for the threads to pay:
-        a look-up of a few rows is done before another thread has woken up. Then each thread takes whole segments, as many
-        as the others, and those that are over divide their rows again. are_small: that never pays, see `are_small_cuboids`.
+        The first segments are processed one by one, each dividing its rows, until there is enough work for several threads:
+        a lookup of a few rows is done before another thread has woken up. Then whole segments are distributed evenly among
+        the threads, and the remaining ones divide their rows again. are_small: never use several threads, see
+        `are_small_cuboids`.
         """
         if are_small:
             return [task(segment) for segment in segments]
@@ -87,7 +88,7 @@ class ExecutionContext:
         return [*results, *(task(segment) for segment in rest)]
 
     def count(self, filtered: FilterResult, scanned: int, read_entries: int) -> None:
-        """Add what one segment contributed: matching rows that were consumed, and values read for them."""
+        """Add the statistics of one segment: its matching rows that were processed, and the values read for them."""
         in_filter = filtered.entries.count
         if self.trace is not None:
             operator = _OPERATORS[self.bound.kind]
@@ -103,14 +104,14 @@ class ExecutionContext:
                 budget.scan.check(self.stats)
 
     def leave_out(self) -> None:
-        """Count a segment as pruned by LIMIT that was to be looked at: others have all rows of the answer."""
+        """Reclassify a segment as pruned by LIMIT: others already have all rows of the answer."""
         with self._lock:
             self.stats.num_segments_processed -= 1
             self.stats.num_segments_pruned_by_server += 1
             self.stats.num_segments_pruned_by_limit += 1
 
     def keep_groups(self, table: GroupTable) -> None:
-        """Tell the guard of the groups of a segment; few groups of a few numbers each do not matter."""
+        """Report the groups of a segment to the guard; few groups with few numbers each are ignored."""
         if table.num_groups >= _COUNTED_GROUPS or not self._is_narrow:
             self.keep("groups" if self._is_narrow else WIDE, table)
 
@@ -119,9 +120,9 @@ class ExecutionContext:
         return all(is_narrow(call.aggregate) for call in self.bound.aggregates)
 
     def keep(self, what: str, found: Any) -> None:
-        """Tell the guard that what was found in a segment is held from now on; raises QueryError 245 when that is too much.
+        """Report a segment's results, which are held from now on, to the guard; raises QueryError 245 beyond the limit.
 
-        It is given back when the query ends, or by `drop`.
+        They are released when the query ends, or by `drop`.
         """
         size = held_bytes(found)
         with self._lock:
@@ -131,14 +132,14 @@ class ExecutionContext:
             self._holder.hold(self._kept)
 
     def drop(self) -> None:
-        """Tell the guard that what was kept so far is not held any more."""
+        """Report to the guard that the results kept so far are released."""
         with self._lock:
             self._kept = 0
             if self._holder is not None:
                 self._holder.release()
 
     def columns_read(self) -> int:
-        """The number of columns that are read for each matching row."""
+        """Number of columns read per matching row."""
         arguments = [argument for aggregate in self.bound.aggregates for argument in aggregate.arguments]
         return len(physical_columns([*self.bound.rows, *arguments]))
 

@@ -1,4 +1,4 @@
-"""DISTINCT over the segments of a server: groups without aggregates, looked for no longer than needed or allowed."""
+"""DISTINCT on the segments of a server: groups without aggregates, computed with early termination."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ from gamay.query.view.whole_codes import whole_codes
 from gamay.segment.spi import Dictionary
 from gamay.sql.options.option_values import number
 
-# a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
+# rows of the first step of a DISTINCT that terminates early, and the growth of further steps
 _FIRST_STEP_ROWS = 1 << 14
 _STEP_GROWTH = 4
-# a DISTINCT with ORDER BY keeps no more than it needs after each step; fewer groups are merged faster than put in order
+# a DISTINCT with ORDER BY trims its groups after each step; fewer groups are merged faster than sorted
 _STEP_ROWS_MAX = 1 << 20
 _BOUNDING_ROWS = 16
 _UNTRIMMED_GROUPS = 1 << 14
@@ -35,9 +35,9 @@ _UNTRIMMED_GROUPS = 1 << 14
 def distinct_groups(context: ExecutionContext, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the distinct rows, as groups without aggregates.
 
-    Without ORDER BY the search ends as soon as LIMIT rows are found; with it, only the first LIMIT rows are kept of what was
-    looked at: either way memory is bounded by the answer. With the options that bound the search, segments are searched one
-    after the other, until a bound is met.
+    Without ORDER BY the search ends when LIMIT rows are found; with it, only the first LIMIT of the rows seen are kept:
+    either way memory is bounded by the answer. With the options that limit the search, segments are searched sequentially
+    until a limit is reached.
     """
     bound, limit = context.bound, context.bound.limit_with_offset
     bounds = _Bounds.of(context)
@@ -71,7 +71,7 @@ def _distinct(context: ExecutionContext, segment: QuerySegment) -> GroupTable:
     table: GroupTable | None = None
     scanned = 0
     first_rows = _FIRST_STEP_ROWS
-    if bound.order_by:  # few rows are to bound the others, but enough of them to have most of the first
+    if bound.order_by:  # few rows suffice for a bound, if they contain most of the first ones
         first_rows = _STEP_ROWS_MAX if first_key is None else min(max(first_rows, _BOUNDING_ROWS * limit), _STEP_ROWS_MAX)
     rows, found = context.asked(segment).rows, filtered.matches()
     looked_at = span_of(found) if bound.order_by or limit > first_rows else first_rows
@@ -94,7 +94,8 @@ def _distinct(context: ExecutionContext, segment: QuerySegment) -> GroupTable:
 
 
 def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary | None:
-    """Return the dictionary of the only key, which holds all distinct rows; None for more keys, nulls, or without one."""
+    """Return the dictionary of the only key, if it contains exactly the distinct rows; None for several keys, nulls, or
+    without one."""
     key = bound.rows[0]
     if len(bound.rows) > 1 or not isinstance(key, Column) or segment.null_flags(key.name) is not None:
         return None
@@ -102,7 +103,7 @@ def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary
 
 
 def _dictionary_values(context: ExecutionContext, segment: QuerySegment) -> GroupTable | None:
-    """Return the values of the only key from its dictionary; None where that does not answer."""
+    """Return the values of the only key from its dictionary; None if that is not possible."""
     dictionary = answering_dictionary(context.asked(segment), segment)
     if dictionary is None:
         return None
@@ -111,7 +112,7 @@ def _dictionary_values(context: ExecutionContext, segment: QuerySegment) -> Grou
 
 
 def _steps(matches: Matches, first_rows: int) -> list[Matches]:
-    """Cut the matches in pieces that grow from so many rows on; at least one piece."""
+    """Cut the matches into pieces of increasing size, beginning with `first_rows`; at least one piece."""
     pieces: list[Matches] = []
     rest: Matches = matches
     rows = first_rows
@@ -122,14 +123,14 @@ def _steps(matches: Matches, first_rows: int) -> list[Matches]:
     return [*pieces, rest]
 
 
-# -- bounded searches
+# -- limited searches
 
 
 @dataclass(slots=True)
 class _Bounds:
-    """What maxRowsInDistinct, maxRowsWithoutChangeInDistinct and maxExecutionTimeMsInDistinct allow; None is no bound.
+    """The limits of maxRowsInDistinct, maxRowsWithoutChangeInDistinct and maxExecutionTimeMsInDistinct; None for no limit.
 
-    rows, unchanged: matching rows looked at so far, and those since the last new distinct row.
+    rows, unchanged: matching rows seen so far, and since the last new distinct row.
     """
 
     max_rows: int | None
@@ -153,7 +154,7 @@ class _Bounds:
 
     @property
     def step(self) -> int:
-        """How many rows are looked at next, at most."""
+        """Maximum number of rows of the next step."""
         left = [_FIRST_STEP_ROWS]
         if self.max_rows is not None:
             left.append(self.max_rows - self.rows)
@@ -162,7 +163,7 @@ class _Bounds:
         return min(left)
 
     def are_met(self, context: ExecutionContext) -> bool:
-        """Whether the search must end here, though there are more rows; sets the flag that says why."""
+        """Whether the search must end although there are more rows; sets the flag of the reason."""
         stats = context.stats
         if self.max_rows is not None and self.rows >= self.max_rows:
             stats.max_rows_in_distinct_reached = True
@@ -209,6 +210,6 @@ def _bounded(context: ExecutionContext, bounds: _Bounds, segments: Sequence[Quer
 
 
 def _small_blocks(matches: Matches) -> Iterator[Matches]:
-    """Yield the matching rows in lists, so that they can be counted and cut; scans run only as far as they are asked."""
+    """Yield the matching rows in lists, so that they can be counted and cut; scans run only as far as needed."""
     for block in matches.blocks(_FIRST_STEP_ROWS):
         yield DocList(block.docs())

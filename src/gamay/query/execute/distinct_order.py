@@ -1,4 +1,4 @@
-"""DISTINCT with ORDER BY and LIMIT: rows beyond the last of the first distinct ones, by their first key, are not grouped."""
+"""DISTINCT with ORDER BY and LIMIT: skips rows whose first key is beyond the last of the first distinct rows."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from gamay.query.view.matches import AllDocs, DocIds, DocList, Matches
 from gamay.query.view.read import segment_reader
 from gamay.query.view.virtual import QuerySegment
 
-# a bound that keeps more than one row in so many costs as much as grouping them
+# a bound that keeps more than one row in this many costs as much as grouping
 _LEFT_OUT_LEAST = 4
 
 
 class FirstKey:
-    """The key by which distinct rows are ordered first, at one segment.
+    """The first sort key of distinct rows in one segment.
 
-    leaves_out: whether a bound leaves out enough rows to be worth it, as far as that is known.
+    leaves_out: whether the bound is known, or assumed, to exclude enough rows to be worthwhile.
     """
 
     def __init__(self, segment: QuerySegment, place: int, name: str, sort: SortKey) -> None:
@@ -32,7 +32,7 @@ class FirstKey:
 
     @classmethod
     def of(cls, bound: BoundQuery, segment: QuerySegment) -> "FirstKey | None":
-        """Return the first key of a query, where it is a column whose order is that of its values or ids; else None."""
+        """Return the first key of a query, if it is a column ordered by its values or ids; else None."""
         sort = bound.order_by[0]
         for place, row in enumerate(bound.rows):
             if sort.expression == key_column(place) and isinstance(row, Column):
@@ -42,7 +42,7 @@ class FirstKey:
         return None
 
     def learn(self, table: GroupTable) -> None:
-        """Take the last of the first groups, in order, as the bound of rows to come."""
+        """Take the last of the first groups, in order, as the bound for further rows."""
         last = take_key(table.keys[self._place], np.array([table.num_groups - 1]))
         vector = last.decode() if isinstance(last, EncodedVector) else last
         bound = bound_of(vector, self._sort.descending, self._sort.nulls_last)

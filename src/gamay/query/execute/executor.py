@@ -1,7 +1,7 @@
-"""A bound query over the segments of a server: prune, filter, then read what the kind of query needs.
+"""Executes a bound query on the segments of a server: prune, filter, then read according to the kind of query.
 
-The result is partial: rows or groups of this server, to be merged by `reduce`. Segments are taken in the order given, and
-the result does not depend on how the work was divided among threads.
+The result is partial: rows or groups of this server, merged by `reduce`. Segments are processed in the order given, and the
+result does not depend on the distribution among threads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,13 +41,11 @@ def execute(
     host_name: str = "",
     consuming: Mapping[str, int] = _NO_SEGMENTS,
 ) -> ServerResult:
-    """Run a query on segments, watched over by its deadline.
+    """Run a query on segments, under its deadline.
 
-    consuming: those of the segments that are views of consuming ones, by name, with the time of their last row in
-    milliseconds.
-
-    Raises QueryError 250 when the deadline passes, 245 or 246 when the query needs more memory or reads more than it may,
-    and 200 or 700 when an expression fails.
+    consuming: the names of those segments that are views of consuming ones, with the time of their last row in milliseconds.
+    Raises QueryError 250 when the deadline passes, 245 or 246 when the query exceeds its memory or scan limits, and 200 or
+    700 when an expression fails.
     """
     clock = deadline.clock
     begun_ns, helped_ns = clock.thread_cpu_ns(), pool.helped_ns
