@@ -82,7 +82,7 @@ def test_sleep_takes_its_time_and_ends_at_the_deadline(db: Database) -> None:
         ("SELECT TEXT_MATCH(tags, 'x') FROM t", "can only be searched by a condition in WHERE"),
         ("SELECT a FROM t ORDER BY VECTOR_SIMILARITY(m, ARRAY[1.0], 3)", "write ORDER BY cosineDistance"),
         ("SELECT groovy('{}', 'arg0', a) FROM t", "scripts are not run"),
-        ("SELECT lookUp('t', 'c', 'k', a) FROM t", "is no dimension table"),
+        ("SELECT lookUp('t', 'c', 'k', a) FROM t", "is not a dimension table"),
         ("SELECT TIMESERIESAGGREGATE(a) FROM t", "part of time-series queries"),
         ("SELECT avgReduce(a, 1) FROM t", "write AVG"),
         ("SELECT clpEncodedVarsMatch(a) FROM t", "write clpMatch"),

@@ -348,7 +348,7 @@ def test_parameters_come_back_as_themselves(db: Database, values: list[Any]) -> 
 def test_options_are_known_and_act(db: Database) -> None:
     with pytest.raises(gamay.InvalidConfigError, match=r"no query option 'timeoutMS'\. Did you mean 'timeoutMs'"):
         db.sql("SELECT i FROM many", timeoutMS=3)
-    with pytest.raises(gamay.QueryError, match="timeoutMs is a whole number greater than 0"):
+    with pytest.raises(gamay.QueryError, match="timeoutMs must be a whole number greater than 0"):
         db.sql("SELECT i FROM many", timeoutMs=0)
     assert db.sql("SELECT s, COUNT(*) FROM many GROUP BY s", numGroupsLimit=1).partial
     assert db.sql("SELECT i FROM many", dropResults=True).rows() == []

@@ -148,7 +148,7 @@ def test_plans_show_a_branch_for_each_clause(trips: Any) -> None:
     ("sql", "code", "words"),
     [
         ("SELECT city FILTER (WHERE day = 1) FROM trips", ErrorCode.SQL_PARSING, ""),
-        ("SELECT upper(city) FILTER (WHERE day = 1) FROM trips", ErrorCode.SQL_PARSING, "follows an aggregate"),
+        ("SELECT upper(city) FILTER (WHERE day = 1) FROM trips", ErrorCode.SQL_PARSING, "must follow an aggregate"),
         ("SELECT sum(price) FILTER (day = 1) FROM trips", ErrorCode.SQL_PARSING, "expected WHERE"),
         ("SELECT sum(price) FILTER (WHERE) FROM trips", ErrorCode.SQL_PARSING, "expected an expression after `WHERE`"),
         ("SELECT sum(price) FILTER (WHERE sum(day) > 1) FROM trips", ErrorCode.SQL_PARSING, "not allowed inside FILTER"),

@@ -344,7 +344,7 @@ CALL = gapfill().removesuffix(" AS bucket")
         (f"SELECT c FROM (SELECT {CALL} AS b, meter, watts FROM meters)", "Unknown columnName 'c'"),
         (f"SELECT b FROM (SELECT {CALL} AS b, meter, watts FROM meters", "not closed"),
         (f"SELECT b FROM (SELECT {CALL} AS b, meter, watts FROM (SELECT a FROM (SELECT b FROM t)))", "at most 3 deep"),
-        (f"SELECT {CALL} FROM (SELECT {CALL} AS b, meter, watts FROM meters)", "not in several"),
+        (f"SELECT {CALL} FROM (SELECT {CALL} AS b, meter, watts FROM meters)", "in only one SELECT list"),
     ],
 )
 def test_errors(meters: Meters, sql: str, message: str) -> None:

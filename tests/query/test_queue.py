@@ -81,7 +81,7 @@ def test_a_turn_that_takes_long_holds_nobody_up(release: threading.Event) -> Non
 def test_more_than_there_is_room_for_is_refused(release: threading.Event) -> None:
     queue = QueryQueue(2, waiting_max=3)
     futures = [queue.submit(release.wait, 0) for _ in range(5)]
-    with pytest.raises(QueryError, match="2 queries run and 3 wait") as raised:
+    with pytest.raises(QueryError, match="2 queries are running and 3 are waiting") as raised:
         queue.submit(release.wait, 0)
     assert raised.value.code is ErrorCode.SERVER_OUT_OF_CAPACITY
     assert futures[-1].cancel()  # whoever leaves makes room
@@ -114,7 +114,7 @@ def test_who_waits_is_told_at_once_that_it_was_cancelled_or_is_too_late(release:
             await cancelled
         with pytest.raises(QueryError) as second:
             await queue.turn(lambda: ran.append("late"), 0, deadline(timeout_ms=20))
-        assert "The 20 ms of the query ended before its turn came, with 1 others before it" in str(second.value)
+        assert "The 20 ms of the query passed before its turn came, with 1 others before it" in str(second.value)
         return first.value.code.code, second.value.code.code
 
     assert asyncio.run(ask()) == (503, 240)

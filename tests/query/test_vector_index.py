@@ -265,7 +265,7 @@ def test_searches_that_the_index_does_not_know_are_scanned(indexed: Any) -> None
     assert asked_of("L2").plan(near.format(1500)).startswith("VECTOR_SIMILARITY_EXACT_SCAN(")
     assert len(asked_of("L2").ids(near.format(5000))) == 1997
     assert asked_of("COSINE").ids("VECTOR_SIMILARITY(v, ARRAY[0.0, 0, 0, 0, 0, 0], 3)") == []
-    with pytest.raises(QueryError, match="have 6 elements in some rows, and the one that is searched has 2"):
+    with pytest.raises(QueryError, match="have 6 elements in some rows, but the search vector has 2"):
         asked_of("L2").ids("VECTOR_SIMILARITY(v, ARRAY[1.0, 2.0], 3)")
 
 
@@ -277,7 +277,7 @@ def test_a_threshold_takes_the_place_of_the_number_of_rows(indexed: Any) -> None
     assert len(within) > 2
     assert asked.ids(near, "SET vectorDistanceThreshold = '20'; ") == within
     assert asked.plan(near, "SET vectorDistanceThreshold = '20'; ").startswith("VECTOR_SIMILARITY_RADIUS(distance:L2")
-    with pytest.raises(QueryError, match="vectorDistanceThreshold is a number, not 'near'"):
+    with pytest.raises(QueryError, match="vectorDistanceThreshold must be a number, not 'near'"):
         asked.ids(near, "SET vectorDistanceThreshold = 'near'; ")
 
 

@@ -84,7 +84,7 @@ def test_hints_are_options_and_come_first(db: Database) -> None:
     plain = "SELECT '/*+ joinOptions(max_rows_in_join='' 30'') */', a.k FROM t a JOIN t b ON a.g = b.g -- /*+ x(y='1') */"
     assert hint_options(plain) == {}
     assert found(db, plain)[0] == 500
-    with pytest.raises(QueryError, match="maxRowsInJoin is a whole number greater than 0, not 'x'"):
+    with pytest.raises(QueryError, match="maxRowsInJoin must be a whole number greater than 0, not 'x'"):
         parse_query(text.replace("'30'", "'x'"))
 
 

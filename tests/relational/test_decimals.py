@@ -66,5 +66,5 @@ def test_the_type_has_room_for_all_and_for_what_is_computed() -> None:
     assert decimal_type([pa.decimal128(5, 2), pa.list_(pa.decimal128(20, 18))], [Decimal("1E+3")]) == "DECIMAL(38, 18)"
     assert decimal_type([pa.decimal128(38, 0)], []) == "DECIMAL(38, 0)"
     assert decimal_type([pa.int32()], [Decimal("-0.000000000000001")]) == "DECIMAL(38, 15)"
-    with pytest.raises(QueryError, match="30 digits before the point and 9 behind"):
+    with pytest.raises(QueryError, match="30 digits before the point and 9 after"):
         decimal_type([pa.decimal128(30, 0)], [Decimal("1.123456789")])

@@ -51,7 +51,7 @@ def test_constants_of_constants_are_computed_each_time(db: Database, bound: list
     moved = "SELECT j FROM one JOIN other ON k = j WHERE k < {} + 1"
     assert [db.sql(moved.format(number)).rows() for number in (0, 2, 0)] == [[], [(2,)], []]
     assert len(bound) == 1
-    with pytest.raises(QueryError, match="is no INT"):
+    with pytest.raises(QueryError, match="does not fit INT"):
         db.sql(moved.format(2**31 - 1))
     assert db.sql(moved.format(2)).rows() == [(2,)]
     assert len(bound) == 2

@@ -47,7 +47,7 @@ def test_reading_ends_at_whatever_moment_the_time_is_over(kind: str) -> None:
     looks = read_within(text, 1e9)
     assert looks >= 10
     for part in (0.0, 0.25, 0.9):
-        with pytest.raises(QueryError, match="while its text was read") as caught:
+        with pytest.raises(QueryError, match="while its text was parsed") as caught:
             read_within(text, int(part * looks))
         assert caught.value.code is ErrorCode.EXECUTION_TIMEOUT
 

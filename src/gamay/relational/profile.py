@@ -102,7 +102,7 @@ def analyzed(profile: Profile, num_rows: int) -> str:
 
 
 def stage_stats(profile: Profile, num_rows: int) -> dict[str, Any]:
-    """Return a profile as `stageStats`, in the tree form of Pinot: the broker, the operators above the leaves, and the leaves.
+    """Return a profile as `stageStats`, a tree as in Pinot: the broker, the operators above the leaves, and the leaves.
 
     Times are those of processors. What is 0 is left out, but for the rows that an operator gave.
     """

@@ -1,7 +1,7 @@
-"""EXPLAIN PLAN FOR: how a query would be executed, as a table of operators.
+"""EXPLAIN PLAN FOR: the execution plan of a query, as a table of operators.
 
-`explain_segments` runs on a server and describes each different plan once; `explain_table` makes the rows of the answer:
-the reduce at the broker (id 1), the combine of the servers (id 2), and below it the plan of the segments (ids from 3).
+`explain_segments` runs on a server and describes each distinct plan once; `explain_table` builds the rows of the answer: the
+reduce at the broker (id 1), the combine of the servers (id 2), and below it the plan of the segments (ids from 3).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlans:
-    """The different plans of a server's segments, each with the number of segments that it stands for."""
+    """The distinct plans of a server's segments, each with the number of segments that use it."""
 
     plans: tuple[tuple[Operator, int], ...]
 
@@ -81,7 +81,7 @@ _INDEX_OPERATORS = {
 }
 _MATCH_ALL = "FILTER_MATCH_ENTIRE_SEGMENT"
 _EMPTY = Operator("FILTER_EMPTY")
-# the kind of a comparison of an expression with a constant, and its sign
+# the predicate type of a comparison of an expression with a constant, and its sign
 _COMPARISONS = {
     "equals": ("EQ", "="),
     "notequals": ("NOT_EQ", "!="),
@@ -100,7 +100,7 @@ _NAMED_PREDICATES = {
 
 
 def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> SegmentPlans:
-    """Return how the segments of a server that pruning has left would be read; counts those whose filters are trivial."""
+    """Return the plans of the segments left after pruning; counts those with an empty or match-all filter."""
     counted: dict[Operator, int] = {}
     for segment in segments:
         plan = _plan(bound, segment)
@@ -112,7 +112,7 @@ def explain_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats:
 
 
 def explain_table(bound: BoundQuery, servers: Sequence[SegmentPlans]) -> ResultTable:
-    """Return the answer to EXPLAIN: the most telling plan, or all of them with the option `explainPlanVerbose`."""
+    """Return the answer to EXPLAIN: the most informative plan, or all of them with the option `explainPlanVerbose`."""
     if bound.query.table is None:
         return _table([("BROKER_EVALUATE", 0, -1)])
     verbose = flag(bound.query.options, "explainPlanVerbose")
@@ -141,7 +141,7 @@ def _table(rows: Sequence[tuple[str, int, int]]) -> ResultTable:
 
 
 def _numbered(plan: Operator) -> Iterator[tuple[str, int, int]]:
-    """Yield the operators parents first, with ids from 3."""
+    """Yield the operators in pre-order, with ids from 3."""
     next_id = 3
 
     def visit(operator: Operator, parent: int) -> Iterator[tuple[str, int, int]]:
@@ -155,7 +155,7 @@ def _numbered(plan: Operator) -> Iterator[tuple[str, int, int]]:
 
 
 def _interest(plan: Operator) -> tuple[bool, int]:
-    """Return what plans are compared by: a filter that decides something is worth more than any depth."""
+    """Return the sort key of plans: a filter that is neither empty nor match-all outranks any depth."""
     return not (_holds(plan, _is_empty) or _holds(plan, _is_match_all)), _depth(plan)
 
 
@@ -208,13 +208,13 @@ def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
 
 
 def _by_stored_names(plan: Operator) -> Operator:
-    """Return a plan with the columns of timestamp indexes called as they are in the segment, whatever they are read as."""
+    """Return a plan in which columns of timestamp indexes have their stored names, whatever they are read as."""
     text = plan.text.replace(MILLIS_SUFFIX, "")
     return Operator(text, tuple(map(_by_stored_names, plan.children)))
 
 
 def _tree_plan(bound: BoundQuery, segment: CuboidView) -> Operator:
-    """Return the plan of a segment that a star-tree answers for: its records are filtered and merged."""
+    """Return the plan of a segment answered from a star-tree, whose records are filtered and merged."""
     filter_ = _filter(segment.asks.filter, segment)
     children = () if _is_match_all(filter_) else (filter_,)
     kept = ", ".join(segment.dimensions)
@@ -244,7 +244,7 @@ def _own_plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
 
 
 def _unread(bound: BoundQuery, segment: QuerySegment, filter_: Operator) -> Operator | None:
-    """Return the plan of a segment none of whose rows is read; None where rows are."""
+    """Return the plan of a segment that is answered without reading rows; None if rows are read."""
     if bound.kind is QueryKind.AGGREGATION:
         if known_partials(bound, segment, apply_filter(bound.filter, segment)) is None:
             return None
@@ -295,7 +295,7 @@ def _projection(
 
 
 def _score(segment: QuerySegment, name: str) -> Operator:
-    """Return the operator of scores of texts, which tells what they are made of."""
+    """Return the operator of a text score column, which shows what the scores are computed from."""
     column = segment.column(name)
     assert isinstance(column, ScoreColumn)
     return Operator(f"TEXT_SCORE_{column.source}({name})")
@@ -326,7 +326,7 @@ def _filter(filter_: Filter | Together, segment: QuerySegment) -> Operator:
 
 
 def _and(parts: Sequence[Operator], segment: QuerySegment) -> Operator:
-    """Return what is left of a conjunction in a segment in which parts of it hold for all rows, or for none."""
+    """Return a conjunction without the parts that match all rows of the segment; empty if a part matches none."""
     if any(map(_is_empty, parts)):
         return _EMPTY
     left = tuple(part for part in parts if not _is_match_all(part))
@@ -371,7 +371,8 @@ def _together(found: Together) -> Operator:
 
 
 def _near(leaf: Near, segment: QuerySegment) -> Operator:
-    """An index is asked whether it answers; without one nothing is looked for, as every vector would be."""
+    """Return the plan of a vector search. Asks the index whether it can answer; without one, does not search, as that
+    would scan every vector."""
     leaf = segment.vector_options.applied(leaf)
     vector = ", ".join(map(literal_text, leaf.vector))
     if leaf.count is None:
@@ -384,7 +385,7 @@ def _near(leaf: Near, segment: QuerySegment) -> Operator:
 
 
 def _predicate(leaf: In | Range | IsNull | Match | Test, negated: bool) -> tuple[str, str]:
-    """Return the kind of a predicate and its text."""
+    """Return the type of a predicate and its text."""
     if isinstance(leaf, In):
         listed = ",".join(_quoted(value) for value in leaf.values)
         if len(leaf.values) == 1:
@@ -400,7 +401,7 @@ def _predicate(leaf: In | Range | IsNull | Match | Test, negated: bool) -> tuple
 
 
 def _as_written(expression: Expression) -> Expression:
-    """Return a search of a text as the query has it, where the expression is a part of it, or knows more."""
+    """Return a text search as the query writes it, even if the expression was rewritten."""
     if not isinstance(expression, Call) or expression.name not in (TEXT_MATCH, TEXT_PART):
         return expression
     args = expression.args if expression.name == TEXT_MATCH else (expression.args[0], *expression.args[2:])
@@ -408,7 +409,7 @@ def _as_written(expression: Expression) -> Expression:
 
 
 def _compared(expression: Expression) -> tuple[str, str]:
-    """Return the kind and the text of a condition on an expression."""
+    """Return the type and the text of a condition on an expression."""
     if isinstance(expression, Call) and all(isinstance(arg, Literal) for arg in expression.args[1:]):
         shown = [to_text(arg) for arg in expression.args]
         if expression.name in _COMPARISONS and len(shown) == 2:

@@ -1,7 +1,7 @@
-"""The FILTER clauses of a query at one segment: where their conditions hold, and how many rows they let through.
+"""The FILTER clauses of a query in one segment: where their conditions hold, and how many rows they match.
 
-All aggregates share one walk over the rows that WHERE lets through. A condition is one more column of each block: flags from
-the docs that indexes found, or from a scan of the rows that are walked.
+All aggregates share one pass over the rows that WHERE matches. A condition becomes one more column of each block: flags from
+the docs that indexes found, or from a scan of the rows of the pass.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from gamay.query.view.whole_codes import WholeCodes, whole_codes
 
 
 class FilterClauses:
-    """The clauses of one query at one segment, to which it adds the columns of flags."""
+    """The FILTER clauses of one query in one segment; adds their flag columns to the segment."""
 
     def __init__(self, bound: BoundQuery, segment: QuerySegment) -> None:
         self._bound = bound
@@ -38,9 +38,9 @@ class FilterClauses:
             self._kept[column.name] = EntryCounter()
 
     def reader(self, matches: Matches | None = None) -> Reader:
-        """Return the reader of the segment; it counts the rows of each clause, whose flags are read once for each block.
+        """Return the reader of the segment; it counts the rows of each clause, reading its flags once per block.
 
-        matches: the rows that are grouped; None where there are no keys.
+        matches: the rows to group; None without GROUP BY.
         """
         codes: Mapping[str, WholeCodes] = {}
         if matches is not None:
@@ -64,14 +64,15 @@ class FilterClauses:
         return reader
 
     def restart(self) -> None:
-        """Forget the rows counted so far: they are walked again."""
+        """Reset the row counts, as the rows are about to be read again."""
         for counter in self._kept.values():
             counter.take()
 
     def count(self, context: ExecutionContext, filtered: FilterResult, scanned: int) -> None:
-        """Add the segment's share to the counters of the query: each clause counts the rows and values that it reads.
+        """Add the segment's share to the query's counters: each clause counts the rows and values that it reads.
 
-        scanned: the rows that WHERE let through; they count by themselves where they make groups or have aggregates.
+        scanned: the number of rows that WHERE matches; counted on their own if there are groups or aggregates without
+        FILTER.
         """
         if not self._kept:
             context.count(filtered, scanned, scanned * context.columns_read())
@@ -88,7 +89,7 @@ class FilterClauses:
 
 
 def branch_of(bound: BoundQuery, condition: Column | None, filtered: FilterResult, segment: QuerySegment) -> FilterResult:
-    """Return the rows that an aggregate takes: those of WHERE for which the condition of its FILTER clause holds."""
+    """Return the rows of an aggregate: those of WHERE for which the condition of its FILTER clause holds."""
     if condition is None:
         return filtered
     index = next(i for i in range(len(bound.filters)) if filter_column(i) == condition)

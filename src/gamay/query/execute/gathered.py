@@ -1,8 +1,8 @@
-"""A few rows out of many segments, read as one block.
+"""A few rows of many segments, read as one block.
 
-A look-up that an index answers finds a handful of rows in each of several segments. Grouping or adding them up segment by
-segment, each with its own dictionaries, states and partials, would cost more than finding them: so they are put together,
-decoded, and treated as the rows of one segment.
+A lookup that an index answers finds a handful of rows in each of several segments. Aggregating them segment by segment, each
+with its own dictionaries, states and partials, would cost more than finding them. So they are concatenated, decoded, and
+treated as the rows of one segment.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,18 +24,18 @@ from gamay.query.view.read import ColumnReader, compute
 from gamay.query.view.virtual import QuerySegment
 
 Unread: TypeAlias = tuple[QuerySegment, FilterResult | None]
-"""A segment that is still to be read, with what the filter lets through where that is known."""
+"""A segment still to be read, with the result of its filter if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatheredRows:
-    """Rows of several segments: pairs of a segment and the block to read there, in order; `num_rows` in all."""
+    """Rows of several segments: pairs of a segment and the block to read there, in order. num_rows: their total number."""
 
     pieces: Sequence[tuple[QuerySegment, Block]]
     num_rows: int
 
     def matches(self) -> AllDocs:
-        """Return all rows, by their numbers here."""
+        """Return all rows, by their row numbers here."""
         return AllDocs(0, self.num_rows)
 
     def reader(self) -> Callable[[Block], Callable[[Expression], Operand]]:
@@ -52,7 +52,7 @@ class GatheredRows:
 
         def no_rows(name: str) -> Operand:
             if name not in samples:
-                # it says whether there may be nulls, which any of the segments may have
+                # only a column with null flags tells that there may be nulls, so prefer a segment that has them
                 segment = next((one for one, _ in self.pieces if one.null_flags(name) is not None), self.pieces[0][0])
                 samples[name] = _decoded(ColumnReader(segment, AllDocs(0, 0))(name))
             return samples[name]
@@ -77,17 +77,16 @@ def _decoded(operand: Operand) -> Vector:
 
 
 def unread(segments: Sequence[QuerySegment]) -> list[Unread]:
-    """Return the segments as still to be filtered and read."""
+    """Return the segments as not yet filtered."""
     return [(segment, None) for segment in segments]
 
 
 def gather(
     context: ExecutionContext, segments: Sequence[QuerySegment], rows_max: int = GATHERED_ROWS_MAX, segments_min: int = 2
 ) -> tuple[GatheredRows | None, list[Unread]]:
-    """Filter segments, if there are enough, and put together the rows of those in which indexes find few.
+    """Filter the segments, if there are at least `segments_min`, and gather the rows of those in which indexes find few.
 
-    Returns the rows (None when there are none to put together), which are counted already, and the segments that remain to
-    be read, in order.
+    Returns the rows (None if there are none to gather), already counted, and the segments still to be read, in order.
     """
     bound = context.bound
     if len(segments) < segments_min or not may_be_few(bound):
@@ -97,7 +96,7 @@ def gather(
     num_rows = 0
     columns_read = context.columns_read()
     for segment in segments[:GATHERED_SEGMENTS_MAX]:
-        if isinstance(segment, CuboidView):  # it has rows of another kind
+        if isinstance(segment, CuboidView):  # its rows are pre-aggregated records
             rest.append((segment, None))
             continue
         filtered = context.filter(segment)
@@ -116,9 +115,10 @@ def gather(
 def gather_first(
     context: ExecutionContext, segments: Sequence[QuerySegment], limit: int
 ) -> tuple[GatheredRows | None, Sequence[QuerySegment]]:
-    """Put together the first `limit` rows of a selection, as far as indexes find few in each of the first segments.
+    """Gather the first `limit` rows of a selection, as long as indexes find few rows in each of the first segments.
 
-    Returns the rows (None when there are none), counted, and the segments after those; none of them once there are enough.
+    Returns the rows (None if there are none), already counted, and the segments after those; none once there are enough
+    rows.
     """
     pieces: list[tuple[QuerySegment, Block]] = []
     num_rows = position = 0
@@ -142,9 +142,10 @@ def gather_first(
 
 
 def may_be_few(bound: BoundQuery) -> bool:
-    """Return whether indexes may answer WHERE at once: it is there, computes nothing, and is all that filters.
+    """Return whether indexes may answer the filter directly: there is a WHERE, it computes no expression, and there is no
+    FILTER.
 
-    Sums over segments, such as SEGMENTPARTITIONEDDISTINCTCOUNT, are no sums over what is put together.
+    Aggregates that add up segments, such as SEGMENTPARTITIONEDDISTINCTCOUNT, cannot be computed over gathered rows.
     """
     if any(call.aggregate.traits.adds_up_segments for call in bound.aggregates):
         return False

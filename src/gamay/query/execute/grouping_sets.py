@@ -1,9 +1,9 @@
 """GROUP BY with GROUPING SETS, ROLLUP or CUBE over the segments of a server.
 
-Rows are grouped by the finest sets only; the groups of the others are merged from theirs, which costs as much as there
-are groups. A set is merged from another one only if both have the same multi-value keys: these multiply rows. With a limit
-on groups, each segment has tables of all sets: where its limit cuts a finest set, the coarser ones are grouped by
-themselves, so that they miss none.
+Rows are grouped by the finest sets only; the groups of the others are merged from theirs, which takes time proportional to
+the number of groups. A set is merged from another only if both have the same multi-value keys, since these multiply rows.
+With a limit on groups, each segment has tables of all sets: if its limit cuts off a finest set, the coarser ones are grouped
+from rows, so that they lose no groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,24 +28,25 @@ from gamay.query.view.virtual import QuerySegment
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """finest: the sets that rows are grouped by. sources: for each other set the one that it is merged from, finer first."""
+    """finest: the sets that rows are grouped by. sources: for each other set, the set it is merged from, finer sets
+    first."""
 
     finest: tuple[KeySet, ...]
     sources: dict[KeySet, KeySet]
 
     def base(self, keys: KeySet) -> KeySet:
-        """Return the finest set that a set comes from in the end."""
+        """Return the finest set from which a set is derived, directly or indirectly."""
         while keys in self.sources:
             keys = self.sources[keys]
         return keys
 
 
 def plan_sets(bound: BoundQuery) -> SetPlan:
-    """Decide what is grouped from rows and what is merged; a set is merged from the smallest that holds it."""
+    """Decide which sets are grouped from rows and which are merged; a set is merged from the smallest superset."""
     exploding = [i for i, (_, multi_value) in enumerate(bound.row_types) if multi_value]
     finest: list[KeySet] = []
     sources: dict[KeySet, KeySet] = {}
-    known: dict[KeySet, list[tuple[int, KeySet]]] = {}  # by multi-value keys, smaller sets first, with their keys as bits
+    known: dict[KeySet, list[tuple[int, KeySet]]] = {}  # by multi-value keys; smaller sets first, each with its keys as bits
     for keys in sorted(dict.fromkeys(bound.grouping_sets), key=lambda keys: (-len(keys), keys)):
         alike = known.setdefault(tuple(i for i in keys if i in exploding), [])
         wanted = sum(1 << i for i in keys)
@@ -61,10 +62,10 @@ def plan_sets(bound: BoundQuery) -> SetPlan:
 def execute_grouping_sets(
     context: ExecutionContext, segments: Sequence[QuerySegment]
 ) -> dict[KeySet, GroupTable | PartitionedGroups] | None:
-    """Return the groups of each set, those of the set without keys being one group; None when no segment was left.
+    """Return the groups of each set, the empty set having one group; None if no segment is left.
 
-    Sets are not trimmed; those that do not fit the memory are by partition. Raises QueryError 245 where reaching
-    numGroupsLimit is an error, and for more groups than fit memory and disk.
+    Sets are not trimmed; those that do not fit in memory are partitioned. Raises QueryError 245 if numGroupsLimit is reached
+    and that is an error, or if the groups fit neither in memory nor on disk.
     """
     if not segments:
         return None
@@ -109,7 +110,7 @@ def _segment(
     limits: GroupLimits,
     found: Mapping[KeySet, FoundGroups],
 ) -> None:
-    """Find the groups of some sets in the segment of a number, from rows where no table of another set has them all."""
+    """Group one segment by some sets, from rows unless a complete table of another set is available."""
     filtered = context.filter(segment)
     matches = filtered.matches()
     bound = context.asked(segment)
@@ -129,7 +130,7 @@ def _segment(
             walk = _known(matches) if tables or len(plan.finest) > 1 else matches
             options = GroupOptions(limits.num_groups, context.deadline.check, restart, overflow=found[keys].overflow(number))
             tables[keys] = _grouped(context, bound, keys, walk, reader, options)
-            if len(tables) == 1:  # rows count once, though they are walked again
+            if len(tables) == 1:  # rows count once, even if they are read several times
                 clauses.count(context, filtered, filtered.walked(matches) if walk is matches else len(walk))
             matches = walk
         limits.note(tables[keys], context.stats)
@@ -146,7 +147,7 @@ def _grouped(
 
 
 def _known(matches: Matches) -> Matches:
-    """Return the matches so that walking them again does not run a scan again."""
+    """Return the matches in a form that can be read again without repeating a scan."""
     if not isinstance(matches, DocScan):
         return matches
     docs = matches.docs()

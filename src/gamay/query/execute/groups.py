@@ -24,16 +24,17 @@ from gamay.query.startree.grouped import Piece, fit_together, group_records
 from gamay.query.startree.lookup import Found
 from gamay.query.view.virtual import QuerySegment
 
-# segments that are grouped before what they have in common is merged
+# the number of segments to group before merging their tables
 _SEGMENTS_AT_ONCE = 64
 
 
 def known_partials(
     bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
 ) -> tuple[tuple[Partial, ...], int] | None:
-    """Return the aggregates of a segment when they are known without reading rows, and of how many; else None.
+    """Return the aggregates of a segment, if known without reading rows, and their number of rows; else None.
 
-    Over all rows, metadata and dictionaries answer; when indexes have answered the filter, the matching rows are counted.
+    For all rows, metadata and dictionaries answer; if indexes answered the filter, COUNT needs only the number of matching
+    rows.
     """
     if filtered.count is None:
         return None
@@ -59,7 +60,7 @@ def known_partials(
 def _kept_partials(
     bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
 ) -> tuple[tuple[Partial, ...], int] | None:
-    """Return what `known_partials` does, of all valid rows, from what earlier queries kept."""
+    """Return the result of `known_partials` for all valid rows, from partials cached by earlier queries."""
     if not _is_of_all(segment, filtered):
         return None
     found: list[Partial] = []
@@ -81,12 +82,12 @@ def _is_of_all(segment: QuerySegment, filtered: FilterResult) -> bool:
 
 
 def _reads_rows(bound: BoundQuery) -> bool:
-    """Whether an aggregate has an argument; others count, for which no row is read, few or many."""
+    """Whether an aggregate has an argument; the others only count rows and read none."""
     return any(call.arguments for call in bound.aggregates)
 
 
 def execute_aggregation(context: ExecutionContext, segments: Sequence[QuerySegment]) -> GroupTable | None:
-    """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
+    """Return the aggregates over all matching rows as one group without keys; None if no segment is left."""
     views = small_cuboids(segments)
     if views and (table := _of_records(context, views)) is not None:
         return table
@@ -120,11 +121,11 @@ def _aggregate(context: ExecutionContext, segment: QuerySegment, filtered: Filte
 
 
 def execute_group_by(context: ExecutionContext, segments: Sequence[QuerySegment]) -> GroupTable | PartitionedGroups | None:
-    """Return the groups of all matching rows, by partition where they do not fit the memory; None when no segment was left.
+    """Return the groups of all matching rows, partitioned if they do not fit in memory; None if no segment is left.
 
-    Raises QueryError 245 for more groups than a limit allows, or than fit memory and disk. Segments are taken a number at a
-    time, so that merging and trimming (see `gamay.query.groupby.limits`) can bound what is kept. The groups do not depend on
-    how many threads there are.
+    Raises QueryError 245 for more groups than a limit allows, or than fit in memory and on disk. Segments are processed in
+    batches, so that merging and trimming (see `gamay.query.groupby.limits`) bound the memory used. The groups do not depend
+    on the number of threads.
     """
     bound, limits = context.bound, group_limits(context.bound)
     views = small_cuboids(segments)
@@ -150,7 +151,7 @@ def execute_group_by(context: ExecutionContext, segments: Sequence[QuerySegment]
 
 
 def _of_few(few: FewGroups, gathered: GatheredRows) -> GroupTable | None:
-    """Return the groups of rows in few steps, where nothing in them is null."""
+    """Return the groups of a few rows by the short path; None if a column may have nulls."""
     segments = [segment for segment, _ in gathered.pieces]
     if any(segment.null_flags(name) is not None for segment in segments for name in few.columns):
         return None
@@ -158,7 +159,7 @@ def _of_few(few: FewGroups, gathered: GatheredRows) -> GroupTable | None:
 
 
 def _of_records(context: ExecutionContext, views: Sequence[CuboidView]) -> GroupTable | None:
-    """Return the groups of the records of star-trees, which are few; None where they cannot be read together."""
+    """Return the groups of star-tree records, which are few; None if they cannot be read together."""
     bound = context.bound
     if bound.filters or not all(view.choice.has_short_keys for view in views):
         return None

@@ -1,7 +1,7 @@
-"""The rows of a segment that a selection finds, as batches, one after the other: for readers of whole tables.
+"""The rows of a segment that match a selection, as a stream of batches: for readers of whole tables.
 
-`execute` keeps what a query finds until it can be merged; here nothing is kept, so that a segment of any size is read in
-the memory of one batch.
+`execute` keeps its results until they can be merged; here nothing is kept, so that a segment of any size can be read in the
+memory of one batch.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ BATCH_ROWS = 65_536
 
 
 def matching_schema(bound: BoundQuery) -> pa.Schema:
-    """Return the Arrow schema of the batches: the query's result columns as `gamay.functions.arrow` has them."""
+    """Return the Arrow schema of the batches: the query's result columns, with the types of `gamay.functions.arrow`."""
     return pa.schema([(name, arrow_type(*kind)) for name, kind in zip(bound.names, _kinds(bound), strict=True)])
 
 
 def matching_rows(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yield what `matching_vectors` yields as Arrow batches."""
+    """Yield the rows of `matching_vectors` as Arrow batches."""
     schema = matching_schema(bound)
     for vectors in matching_vectors(bound, segment, batch_rows):
         columns = [arrow_array(vector) for vector in vectors]
@@ -37,11 +37,11 @@ def matching_rows(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_R
 
 
 def matching_vectors(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_ROWS) -> Iterator[tuple[Vector, ...]]:
-    """Yield the result's columns of the rows of a segment that the WHERE of a selection lets through, in their order.
+    """Yield the result columns of a segment's rows that match the WHERE of a selection, in row order.
 
-    bound: a selection; its LIMIT and ORDER BY are not looked at. segment: with the valid rows, where not all do
+    bound: a selection; its LIMIT and ORDER BY are ignored. segment: restricted to its valid rows if not all are valid
     (`VisibleSegment`), and with all columns of the query (`with_defaults`). Indexes, bounds and bloom filters are used as
-    for any query; columns that are only shown are read at the matching rows alone.
+    for any query; columns that are not filtered on are read at the matching rows only.
     Raises QueryError 200 or 700 when an expression fails.
     """
     view = QuerySegment(segment, bound.fields, "", null_handling=bound.null_handling)

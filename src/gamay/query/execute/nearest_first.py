@@ -1,4 +1,4 @@
-"""ORDER BY the distance to a vector with LIMIT, by a vector index: the rows that come first are the nearest ones."""
+"""ORDER BY the distance to a vector with LIMIT, through a vector index, which finds the nearest rows first."""
 
 from gamay.query.bind.binder import BoundQuery, QueryKind
 from gamay.query.bind.predicate import Near, conjunction
@@ -11,9 +11,9 @@ _KIND = "vector"
 
 
 def nearest_rows(context: ExecutionContext, segment: QuerySegment) -> FilterResult | None:
-    """Return as many rows of a segment as the query wants, of those that WHERE lets through the nearest ones.
+    """Return the rows of a segment that match WHERE and are nearest to the vector, as many as the query asks for.
 
-    None where the order is another one, no index can find them, or fewer rows have a vector: then all are to be ordered.
+    None for another order, without a usable index, or if too few rows have a vector: then all rows must be sorted.
     """
     bound = context.asked(segment)
     search = indexed_search(bound, segment)
@@ -24,7 +24,7 @@ def nearest_rows(context: ExecutionContext, segment: QuerySegment) -> FilterResu
 
 
 def indexed_search(bound: BoundQuery, segment: QuerySegment) -> Near | None:
-    """Return the search that stands for the order of a query; None where there is none, or no index for it."""
+    """Return the vector search equivalent to the order of a query; None if there is none, or no index for it."""
     if len(bound.order_by) != 1 or bound.kind is not QueryKind.SELECTION_ORDER_BY:
         return None
     (key,) = bound.order_by

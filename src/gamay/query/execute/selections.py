@@ -33,19 +33,19 @@ from gamay.query.view.virtual import QuerySegment
 
 T = TypeVar("T")
 Part: TypeAlias = tuple[Rows | None, int]
-"""Rows, and their number."""
+"""Rows, and the number of rows."""
 
-# rows of a segment that one task walks, so that a selection that finds its rows early stops early
+# rows of a segment read by one task, so that a selection that finds its rows early stops early
 _PIECE_ROWS = 8 * BLOCK_ROWS
-# fewer rows need no counting of bytes
+# results with fewer rows are not counted towards the memory limit
 _COUNTED_ROWS = 1 << 10
 
 
 def execute_selection(context: ExecutionContext, segments: Sequence[QuerySegment]) -> Rows | None:
-    """Return the first rows that match, in the order of the segments and of their docs.
+    """Return the first matching rows, in the order of the segments and of their docs.
 
-    Many segments are walked several at a time, in waves that double in size until there are enough rows; few segments one
-    after the other, each in such waves of its pieces.
+    Many segments are read several at a time, in waves that double in size until there are enough rows; few segments are read
+    one after the other, each in such waves of its pieces.
     """
     if context.bound.limit == 0:
         return None
@@ -82,7 +82,7 @@ def execute_selection(context: ExecutionContext, segments: Sequence[QuerySegment
 
 
 class _Found:
-    """The rows of a selection that have been found so far."""
+    """The rows that a selection has found so far."""
 
     def __init__(self, limit: int) -> None:
         self.missing = limit
@@ -90,7 +90,7 @@ class _Found:
         self._counted = 0
 
     def add(self, part: Part) -> int:
-        """Take those rows of a part that are still missing; returns their number."""
+        """Take the rows of a part that are still missing; returns the number taken."""
         rows, count = part
         taken = min(count, self.missing)
         if rows is not None and taken:
@@ -99,7 +99,7 @@ class _Found:
         return taken
 
     def count_memory(self, context: ExecutionContext) -> None:
-        """Tell the guard about the rows that were added; raises QueryError 245 when they are too much."""
+        """Count the added rows towards the memory limit; raises QueryError 245 if they exceed it."""
         added = self._parts[self._counted :]
         if sum(len(part[0]) for part in added if part) > _COUNTED_ROWS:
             self._counted = len(self._parts)
@@ -110,7 +110,7 @@ class _Found:
 
 
 def _waves(items: Sequence[T], context: ExecutionContext) -> Iterator[Sequence[T]]:
-    """Cut a list in parts that double in size, up to a few for each thread."""
+    """Split a list into parts that double in size, up to a few items for each thread."""
     start, size = 0, 1
     while start < len(items):
         yield items[start : start + size]
@@ -137,8 +137,8 @@ def _count(context: ExecutionContext, filtered: FilterResult, taken: int) -> Non
 def execute_ordered_selection(context: ExecutionContext, segments: Sequence[QuerySegment]) -> Rows | None:
     """Return the first rows in the query's order; ties keep the order of segments and docs.
 
-    Segments are looked at in the order of what they have first; those that have nothing before the last row that is found
-    by then are left out.
+    Segments are read in the order of their first possible value; those that cannot have a row before the last one found so
+    far are skipped.
     """
     if context.bound.limit == 0:
         return None
@@ -159,14 +159,14 @@ def execute_ordered_selection(context: ExecutionContext, segments: Sequence[Quer
     found = dict(zip(order, context.over_segments(order, task), strict=True))
     parts = [rows for place in range(len(segments)) if (rows := found[place]) is not None]
     if len(parts) == 1:
-        return parts[0]  # in order already, and no more than are wanted
+        return parts[0]  # already sorted and limited
     return sort_rows(context.bound, concat_rows(parts), context.bound.limit_with_offset) if parts else None
 
 
 def _few_ordered(context: ExecutionContext, segments: Sequence[QuerySegment], known: dict[int, FilterResult]) -> Rows | None:
-    """Return the first rows where indexes find few in all segments, put in order together; None where there may be more.
+    """Return the first rows, sorted together, if indexes find few in all segments; None if there may be more.
 
-    known: takes what the filter lets through of the segments that were looked at, by their places.
+    known: receives the filter results of the segments that were filtered, by their positions.
     """
     bound = context.bound
     few = FewRows.of(bound)
@@ -199,7 +199,7 @@ def _few_ordered(context: ExecutionContext, segments: Sequence[QuerySegment], kn
 
 
 def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
-    """Return the value of a sort key that comes first in each segment, by its place, where that is known."""
+    """Return the first possible value of a sort key in each segment, by position, where it is known."""
     if len(segments) == 1 or not isinstance(key.expression, Column):
         return {}
     bounds = {place: bounds_of(segment, key.expression.name) for place, segment in enumerate(segments)}

@@ -1,4 +1,4 @@
-"""What one server found for a query, before it is merged with what others found."""
+"""The result of one server for a query, before it is merged with those of other servers."""
 
 from dataclasses import dataclass, field
 
@@ -12,15 +12,16 @@ from gamay.query.trace import Trace
 
 @dataclass(slots=True)
 class ServerResult:
-    """What a server found.
+    """The result of one server.
 
     rows: of selections: a column for each of `BoundQuery.rows`, at most LIMIT + OFFSET rows, in order; None without rows.
-    groups: of the other kinds: keys are `BoundQuery.rows`; an aggregation has one group without keys; by partition where a
-        GROUP BY has more than fit the memory; None when no segment was left to look at.
+    groups: of the other kinds: keys are `BoundQuery.rows`; an aggregation has one group without keys; partitioned if a GROUP
+    BY
+        has more groups than fit in memory; None if no segment is left.
     sets: of GROUPING SETS, instead of groups: by the positions of their keys in `BoundQuery.rows`.
-    plans: of EXPLAIN: how the query would be executed.
-    trace: of `trace=true`: which operators took how long.
-    pruning_s: seconds until the segments were chosen.
+    plans: of EXPLAIN: the execution plans.
+    trace: of `trace=true`: the operators and their times.
+    pruning_s: seconds spent on pruning segments.
     """
 
     stats: QueryStats = field(default_factory=QueryStats)

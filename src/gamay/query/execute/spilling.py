@@ -1,4 +1,4 @@
-"""The groups of a server while its segments are grouped: in memory as far as that reaches, else on disk."""
+"""The groups of a server while its segments are grouped: in memory as long as they fit, else on disk."""
 
 import threading
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ from gamay.query.groupby.table import GroupTable
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.partitioned.groups import PartitionedGroups
 
-# Shares of a query's memory: what all threads may hold while they group, and what is kept of segments that are done. Growing
-# a hash table takes twice what it holds, and what is spilled is copied once; the other shares are for that.
+# Shares of a query's memory: for all threads while they group, and for the tables of finished segments. Growing a hash table
+# takes twice its size, and spilling copies a table once; the rest of the memory is for that.
 _GROWING_SHARE = 4
 _KEPT_SHARE = 4
-# Merging takes the tables, the codes of their keys and the merged table, all at once.
+# Merging needs the tables, the codes of their keys and the merged table at the same time.
 _MERGED_FACTOR = 3
-# Merging all partitions at once takes the tables and what they are merged to; as much is left for what comes after.
+# Merging all partitions at once needs the tables and the merged tables; the same amount is left for later steps.
 _SETTLED_FACTOR = 4
-# Groups that seldom repeat are put aside where they take more, which is some times the second-level cache: of what a group
-# takes a look-up reads a few bytes (`benchmarks.top_groups`: with 2 MB and 32 MB up to a quarter slower).
+# Above this size, groups that rarely repeat are set aside. It is several times the second-level cache, as a lookup reads
+# only a few bytes of each group (`benchmarks.top_groups`: 2 MB and 32 MB are up to a quarter slower).
 _SCATTERED_BYTES = 1 << 23
 _NO_LIMIT = 1 << 62
-# dividing less memory than this pays for nobody
+# a smaller share of memory is not worth dividing
 _MEMORY_LEAST = 1 << 20
 
 
 class FoundGroups:
-    """The groups of the segments that are done; may be added to from several threads, in any order of their places.
+    """The groups of finished segments; thread-safe, in any order of their places.
 
-    shares: how many of these the query's memory is divided among.
+    shares: the number of such objects that share the query's memory.
     """
 
     def __init__(self, context: ExecutionContext, limits: GroupLimits, shares: int = 1) -> None:
@@ -52,11 +52,11 @@ class FoundGroups:
 
     @property
     def num_groups(self) -> int:
-        """How many groups the tables in memory have that are not divided."""
+        """The number of groups of the tables in memory that are not partitioned."""
         return sum(table.num_groups for _, table in self._tables)
 
     def overflow(self, segment: int) -> Overflow | None:
-        """Return what the segment of this number does with more groups than it should hold; None where it holds them all."""
+        """Return how a segment handles more groups than it may hold; None if it holds all of them."""
         held, scattered = _NO_LIMIT, _NO_LIMIT
         if self._may_spill and self._limits.num_groups >= CODES_MAX:
             held = self._memory // (_GROWING_SHARE * self._context.pool.threads)
@@ -67,7 +67,7 @@ class FoundGroups:
         return Overflow(held, scattered, lambda place, table: self._put_aside((segment, *place), table))
 
     def add(self, place: Place, table: GroupTable) -> None:
-        """Add a table, which stays as it is where that fits. Raises QueryError 245 where neither memory nor disk is left."""
+        """Add a table, in memory if it fits, else on disk. Raises QueryError 245 if neither has room."""
         if not self._fits(held_bytes(table)):
             self._store(place, table)
             return
@@ -76,7 +76,7 @@ class FoundGroups:
             self._tables.append((place, table))
 
     def merge(self) -> None:
-        """Merge the tables that are not divided into one, which the limits of a server may trim."""
+        """Merge the tables that are not partitioned into one, which server limits may trim."""
         merged = merge_group_tables(self._in_order(), self._context.bound.aggregates)
         before = held_bytes(self._in_order())
         self._tables = [((0,), self._limits.of_server(self._context.bound, merged, self._context.stats))]
@@ -85,7 +85,7 @@ class FoundGroups:
         self._kept_bytes += held_bytes(self._in_order()) - before
 
     def result(self, bound: BoundQuery) -> GroupTable | PartitionedGroups | None:
-        """Return all groups: in one table where that is best, else by partition; None where no segment was left."""
+        """Return all groups, in one table if it fits, else partitioned; None if no segment is left."""
         if not self._tables and not self._aside:
             return None
         tables = self._in_order()
@@ -97,9 +97,9 @@ class FoundGroups:
         return self._limits.of_server(bound, merge_group_tables(tables, bound.aggregates), self._context.stats)
 
     def _settled(self, groups: PartitionedGroups) -> PartitionedGroups:
-        """Have all threads merge the partitions, where there is room for all of them beside what is merged.
+        """Merge the partitions with all threads, if the merged tables fit in memory beside the partitions.
 
-        Not of a query without an order, for which the first partitions may be enough.
+        Not used for a query without an order, for which the first partitions may be enough.
         """
         if _SETTLED_FACTOR * self._kept_bytes > self._memory:
             return groups
@@ -110,7 +110,7 @@ class FoundGroups:
         return [table for _, table in sorted(self._tables, key=lambda found: found[0])]
 
     def _fits(self, num_bytes: int) -> bool:
-        """Whether there is memory left to keep so many bytes, which are counted then."""
+        """Return whether so many bytes fit in memory, and count them if they do."""
         with self._lock:
             fits = not self._may_spill or self._kept_bytes + num_bytes <= self._memory // _KEPT_SHARE
             self._kept_bytes += num_bytes if fits else 0

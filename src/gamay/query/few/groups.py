@@ -1,7 +1,7 @@
-"""Few rows of several segments to one table of groups: one numbering of groups, one pass for each aggregate.
+"""A few rows of several segments, grouped into one table: one numbering of groups, one pass for each aggregate.
 
-Grouping them segment by segment, each with its own states and partials that are merged afterwards, takes many times as long
-as reading them; and what to do depends on the query's shape alone, so that it is found out once (`FewGroups.of`).
+Grouping them segment by segment, with states and partials for each that are merged afterwards, takes many times as long as
+reading them. The steps depend on the query's shape alone, so they are planned once (`FewGroups.of`).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _PACKED_MAX = (1 << 63) - 1
 
 
 class FewGroups:
-    """What is known of the GROUP BYs of one shape whose keys and arguments are plain columns."""
+    """The plan of GROUP BY queries of one shape whose keys and arguments are plain columns."""
 
     def __init__(self, bound: BoundQuery) -> None:
         self._names = [row.name for row in bound.rows if isinstance(row, Column)]
@@ -42,9 +42,9 @@ class FewGroups:
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "FewGroups | None":
-        """Return what is known of the queries like this one; None where keys or arguments are anything else.
+        """Return the plan for queries of this shape; None if keys or arguments are anything but plain columns.
 
-        An aggregate with FILTER, or whose state is more than a few numbers, is left to the ordinary way, too.
+        Aggregates with FILTER, or with a state of more than a few numbers, also use the ordinary path.
         """
         if _KEPT not in bound.shared:
             bound.shared[_KEPT] = cls(bound) if _is_plain(bound) else None
@@ -52,9 +52,10 @@ class FewGroups:
         return kept
 
     def table(self, pieces: Pieces, num_rows: int) -> GroupTable | None:
-        """Return the groups of the rows, at least one, in the order of their codes; none of `columns` may be null there.
+        """Return the groups of the rows in the order of their codes. There must be at least one row, and no nulls in
+        `columns`.
 
-        None where a key has no dictionaries that can be put together.
+        None if the dictionaries of a key cannot be merged.
         """
         keys = []
         for name in self._names:
@@ -94,7 +95,7 @@ def _is_plain(bound: BoundQuery) -> bool:
 
 
 def _numbered(packed: Array, cells: int) -> tuple[Array, Array]:
-    """Return the different codes, ascending, and for each row the place of its own among them: uint [num_rows]."""
+    """Return the distinct codes, ascending, and for each row the position of its code among them: uint [num_rows]."""
     if cells <= FEW_CELLS_MAX:
         occurring = np.flatnonzero(np.bincount(packed, minlength=cells))
         numbers, count = packed, cells
@@ -110,7 +111,7 @@ def _numbered(packed: Array, cells: int) -> tuple[Array, Array]:
 
 
 def _reader(pieces: Pieces) -> Callable[[Expression], Operand]:
-    """Return what reads columns: of one segment as they lie there, of several decoded and put together."""
+    """Return the column reader: as stored for one segment, decoded and concatenated for several."""
     if len(pieces) == 1:
         ((segment, block),) = pieces
         return lambda expression: read_column(segment.column(column_name(expression)), block)

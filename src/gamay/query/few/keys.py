@@ -1,7 +1,7 @@
-"""Values of keys of several segments as ids of one dictionary each.
+"""Keys of several segments as ids of one common dictionary.
 
-Most segments of a table have the same few values of a column that is grouped by; what the ids of each segment's dictionary
-are in one of all of them is found out once for the same segments.
+Most segments of a table have the same few values of a group key. The mapping from each segment's ids to those of the common
+dictionary is computed once for the same segments.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,17 @@ from gamay.segment.spi import Column, Dictionary, Segment
 Pieces: TypeAlias = Sequence[tuple[Segment, Block]]
 """Rows of several segments, in order."""
 
-# dictionaries with more values together are not put together
+# dictionaries with more values in total are not merged
 _VALUES_MAX = 1 << 16
 _UNIONS_MAX = 256
-# nor are more values kept in all: which segments have rows differs from query to query, and each choice is one of its own
+# the cached values are limited too: the segments that have rows differ between queries, and each choice has its own entry
 _KEPT_VALUES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Union:
-    """The values of several dictionaries in one. of: these, which need not live any longer. ids: of theirs, in `values`."""
+    """The merged values of several dictionaries. of: weak references to these. ids: the positions of their values in
+    `values`."""
 
     of: "tuple[ref[Dictionary], ...]"
     values: Vector
@@ -42,9 +43,9 @@ _unions: dict[tuple[int, ...], _Union] = {}
 
 
 def coded(name: str, pieces: Pieces) -> EncodedVector | None:
-    """Return a single-value column at the rows of all pieces as ids of one dictionary; None where there is none.
+    """Return a single-value column at the rows of all pieces as ids of one dictionary; None if there is no such dictionary.
 
-    That of several ascends.
+    A merged dictionary is ascending.
     """
     columns = [segment.column(name) for segment, _ in pieces]
     dictionaries = [column.dictionary for column in columns]

@@ -1,6 +1,6 @@
-"""Few rows of several segments as they are, or put in order: read together, and sorted once.
+"""A few rows of several segments, unsorted or sorted: read together, and sorted once.
 
-Sorting them segment by segment and merging what each has first takes many times as long as reading them.
+Sorting them segment by segment and merging the results takes many times as long as reading them.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from gamay.query.view.read import read_column, read_values
 from gamay.segment.spi import Segment
 
 ROWS_MAX = 1 << 10
-"""So many rows at most are put in order together, or asked for."""
+"""The most rows to sort together, or to ask for."""
 SEGMENTS_MAX = 16
-"""In so many segments at most are they looked for."""
+"""The most segments to read together."""
 _KEPT = "few rows"
 
 
 class FewRows:
-    """What is known of the selections of one shape that read plain columns.
+    """The plan of selections of one shape that read plain columns.
 
-    columns: that are read. num_keys: those of them that are sort keys. shown: the result's columns, in their order.
+    columns: the columns read. num_keys: how many of them are sort keys. shown: the result's columns, in their order.
     """
 
     def __init__(self, bound: BoundQuery) -> None:
@@ -44,7 +44,7 @@ class FewRows:
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "FewRows | None":
-        """Return what is known of the queries like this one; None where anything but stored columns is read."""
+        """Return the plan for queries of this shape; None if anything but stored columns is read."""
         if not 0 < bound.limit_with_offset <= ROWS_MAX:
             return None
         if _KEPT not in bound.shared:
@@ -55,9 +55,9 @@ class FewRows:
         return kept
 
     def not_needed(self, segments: Sequence[Segment], counts: Sequence[int], wanted: int) -> set[int]:
-        """Return the segments, by their places, whose rows all come behind the wanted number of rows of others.
+        """Return the positions of the segments all of whose rows come after the first `wanted` rows of others.
 
-        counts: of the rows of each segment that are put in order, in which nothing is null.
+        counts: the number of rows of each segment to sort, without nulls.
         """
         name, descending, _ = self._keys[0]
         if sum(map(bool, counts)) < 2:
@@ -69,7 +69,7 @@ class FewRows:
         return beyond_first_rows(spans, wanted, descending)
 
     def ordered(self, pieces: Pieces, names: Sequence[str], start: int, stop: int) -> Rows:
-        """Return columns at the rows from `start` to `stop` in the query's order; ties keep that of the pieces."""
+        """Return columns at the rows from `start` to `stop` in the query's order; ties keep the order of the pieces."""
         read = {name: _read(name, pieces) for name in self.columns}
         keys = []
         for name, descending, nulls_last in self._keys:
@@ -93,7 +93,7 @@ class FewRows:
 
 
 def _read(name: str, pieces: Pieces) -> "tuple[Any, Vector | None]":
-    """Return the values of a column; with a dictionary ids, which ascend as its values do."""
+    """Return the values of a column, or with a sorted dictionary its ids, which have the same order."""
     if len(pieces) > 1:
         return concat_vectors([read_values(segment.column(name), block) for segment, block in pieces]), None
     ((segment, block),) = pieces

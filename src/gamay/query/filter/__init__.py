@@ -1,1 +1,1 @@
-"""Filters: a bound predicate tree and a segment in, the matching rows out (`apply_filter`)."""
+"""Filters: from a bound predicate tree and a segment to the matching rows (`apply_filter`)."""

@@ -1,4 +1,4 @@
-"""A filter and a segment in, the matching rows out."""
+"""Application of a filter to a segment: the matching rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Segment
 
 
-@dataclass(slots=True)  # not frozen, as one is made for each segment of each query
+@dataclass(slots=True)  # not frozen, as one is created for each segment of each query
 class FilterResult:
-    """The rows of a segment that a filter lets through.
+    """The rows of a segment that match a filter.
 
-    docs: the rows, when indexes alone have answered (their number is known then), else None or those that a scan is about.
-    entries: counts the values that scans have read; complete once all rows of `matches` have been walked.
+    docs: the rows, if indexes alone answered (their number is known then); else None, or the rows that `scan` must test.
+    entries: counts the values that scans read; complete once all rows of `matches` have been read.
     of_consuming: whether the segment is still being consumed, for the counters.
     """
 
@@ -37,7 +37,7 @@ class FilterResult:
 
     @property
     def count(self) -> int | None:
-        """The number of matching rows where it is known without reading any."""
+        """The number of matching rows, if known without reading any."""
         return None if self.docs is None or self.scan is not None else len(self.docs)
 
     @property
@@ -46,7 +46,7 @@ class FilterResult:
         return self.count == self.num_docs
 
     def matches(self) -> Matches:
-        """Return the rows in the form in which they are read; scans run as the rows are walked where that pays."""
+        """Return the rows in the form in which they are read; scans run while the rows are read if that is faster."""
         if self.scan is None:
             assert self.docs is not None
             return matches_of(self.docs, self.num_docs)
@@ -59,7 +59,7 @@ class FilterResult:
         return self._scan(0, self.num_docs, _within(doc_mask(self.docs, self.num_docs), len(self.docs), self.scan))
 
     def walked(self, matches: Matches) -> int:
-        """Return how many matching rows there were in (a piece of) the matches that has been walked once."""
+        """Return the number of matching rows in (a piece of) `matches`, which has been read once."""
         return self._found.take() if isinstance(matches, DocScan) else len(matches)
 
     def _scan(self, start: int, stop: int, test: Callable[[int, int], Mask]) -> DocScan:
@@ -67,7 +67,7 @@ class FilterResult:
 
 
 def apply_filter(filter_: Filter, segment: Segment, run: Run = one_by_one) -> FilterResult:
-    """Return the rows of a segment that satisfy a filter, of those that count at all (`run`: see `Resolver`)."""
+    """Return the visible rows of a segment that match a filter (`run`: see `Resolver`)."""
     shared = segment.shared if isinstance(segment, QuerySegment) else None
     counter = ScannedEntries() if shared is None else shared.entries
     resolved = Resolver(segment, counter, run).resolve(filter_)
@@ -98,7 +98,7 @@ def _kept(docs: DocIds, mask: Mask) -> DocIds:
 
 
 def _within(flags: Mask, num_flagged: int, scan: Scan) -> Callable[[int, int], Mask]:
-    """Return the test of a range of rows that applies the scan only where the flags are set, if few are."""
+    """Return the test of a range of rows that applies the scan only to the flagged rows, if these are few."""
 
     if 2 * num_flagged >= len(flags):
         return lambda first, last: mask_within(scan, flags[first:last], first)

@@ -1,8 +1,8 @@
-"""Fields of points in time, `hour(ts) >= 18` or `GROUP BY dateTrunc('day', ts)`, over times that ascend, or nearly so.
+"""Expressions of timestamps, such as `hour(ts) >= 18` or `GROUP BY dateTrunc('day', ts)`, over times in or nearly in order.
 
-They are computed once for each step of time (`gamay.query.columns.time_steps`). Where steps begin is found by search in
-dictionaries, and in raw columns whose rows ascend; in others a division tells in which step a time lies, and their zones
-tell where there are such steps.
+They are evaluated once per time step (`gamay.query.columns.time_steps`). In dictionaries, and in raw columns whose rows
+ascend, a binary search finds where steps begin. In other columns a division gives the step of a time, and the zones tell
+which zones contain matching steps.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from gamay.query.view.whole_codes import step_codes
 from gamay.segment.spi import Column as SegmentColumn
 from gamay.segment.zones import Zones
 
-# fewer times in each step, on average, are looked at as quickly one by one
+# with fewer times per step, on average, testing each time is as fast
 _TIMES_PER_STEP = 8
-# steps of which zones are asked, at most
+# the most steps to evaluate for zones
 _STEPS_MAX = 1 << 14
 
 
@@ -35,9 +35,9 @@ Times: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class CalendarSteps:
-    """Points in time, ascending, in steps within which an expression does not change.
+    """Ascending times, divided into steps within which an expression is constant.
 
-    starts: what stands for each step, TIMESTAMP or LONG [n]; cuts: step i has the times [cuts[i], cuts[i + 1]), or none.
+    starts: a representative of each step, TIMESTAMP or LONG [n]; cuts: step i has the times [cuts[i], cuts[i + 1]), or none.
     """
 
     starts: Vector
@@ -45,12 +45,12 @@ class CalendarSteps:
 
     @property
     def counts(self) -> Array:
-        """How many times are in each step."""
+        """The number of times in each step."""
         return np.diff(self.cuts)
 
 
 def calendar_steps(expression: Expression, data_type: DataType, times: Times) -> CalendarSteps | None:
-    """Return the steps in which to compute an expression of one column; None where it must be computed for each time.
+    """Return the steps for which to evaluate an expression of one column; None if it must be evaluated for each time.
 
     times: ascending, perhaps with repeats.
     """
@@ -61,13 +61,13 @@ def calendar_steps(expression: Expression, data_type: DataType, times: Times) ->
     if (last - first + 1) * _TIMES_PER_STEP > len(times):
         return None
     starts = np.arange(first, last + 1, dtype=np.int64) * step
-    starts[0] = times[0]  # where it begins may be beyond 64 bits
+    starts[0] = times[0]  # the start of the first step may not fit in 64 bits
     cuts = np.concatenate(([0], np.searchsorted(times, starts[1:]), [len(times)]))
     return CalendarSteps(Vector(data_type, starts), cuts)
 
 
 def calendar_docs(condition: Expression, column: SegmentColumn) -> DocSet | None:
-    """Return the rows for which a condition on one column holds; None where it must be tested row by row."""
+    """Return the rows that match a condition on one column; None if it must be tested row by row."""
     times = None if column.sorted_values is None else column.sorted_values.in_memory()
     steps = None if times is None else calendar_steps(condition, column.data_type, times)
     if steps is None:
@@ -86,14 +86,14 @@ def calendar_docs(condition: Expression, column: SegmentColumn) -> DocSet | None
 
 
 def calendar_test(condition: Expression, column: SegmentColumn) -> Callable[[Vector], Mask] | None:
-    """Return the test of a raw column's times by the steps that they lie in; None where a condition is tested of each."""
+    """Return a test of a raw column's times by their steps; None if each time must be tested."""
     codes = step_codes(column, [condition], column.num_docs // _TIMES_PER_STEP)
     holds = None if codes is None else _holds(condition, codes.dictionary)
     return None if codes is None or holds is None else lambda times: take(holds, codes.ids(times))
 
 
 def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> Mask | None:
-    """Return the zones in which a condition on a column of times may hold; None where that is not known."""
+    """Return the zones in which a condition on a time column may hold; None if unknown."""
     step = step_ms(condition, int(zones.low.min())) if data_type in STEPPED else 0
     if not step:
         return None
@@ -102,7 +102,7 @@ def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> 
     if last - first >= _STEPS_MAX:
         return None
     starts = np.arange(first, last + 1, dtype=np.int64) * step
-    starts[0] = zones.low.min()  # where the step begins may be beyond 64 bits
+    starts[0] = zones.low.min()  # the start of the first step may not fit in 64 bits
     holds = _holds(condition, Vector(data_type, starts))
     if holds is None:
         return None
@@ -112,14 +112,14 @@ def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> 
 
 
 def calendar_entries(condition: Expression, entries: Vector) -> Mask | None:
-    """Return for which entries of an ascending dictionary a condition holds; None where each must be tested."""
+    """Return the matches of a condition among the entries of an ascending dictionary; None if each must be tested."""
     steps = calendar_steps(condition, entries.type, entries.values) if entries.ascends else None
     holds = None if steps is None else _holds(condition, steps.starts)
     return None if steps is None or holds is None else np.repeat(holds, steps.counts)
 
 
 def _holds(condition: Expression, starts: Vector) -> Mask | None:
-    """Return in which steps a condition holds; None where it fails for one, which perhaps has no row that matters."""
+    """Return the steps in which a condition holds; None if it fails for one, as no relevant row may have that step."""
     try:
         return truth(evaluate_entries(condition, starts), len(starts))
     except QueryError as error:

@@ -1,4 +1,4 @@
-"""A condition as a column: for each row whether it holds. Aggregates with a FILTER clause read it beside their arguments."""
+"""A condition as a column of flags, which aggregates with a FILTER clause read beside their arguments."""
 
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from gamay.segment.read.computed import ComputedColumn, unknown_stats
 
 
 class FilterColumn(ComputedColumn):
-    """What a filter answers, as flags: from the docs that indexes found, from a scan of the rows asked for, or both."""
+    """The result of a filter as flags: from the docs that indexes found, a scan of the rows asked for, or both."""
 
     data_type = DataType.BOOLEAN
 
@@ -28,7 +28,7 @@ class FilterColumn(ComputedColumn):
 
     @cached_property
     def _flags(self) -> Mask | None:
-        """The docs that indexes have found; None when they have excluded none."""
+        """The docs that indexes found; None if they excluded none."""
         docs = self.filtered.docs
         return None if docs is None or len(docs) == self.num_docs else doc_mask(docs, self.num_docs)
 
@@ -57,7 +57,7 @@ class FilterColumn(ComputedColumn):
 
 
 def _scattered(rows: "np.ndarray[Any, np.dtype[np.int64]]", flags: Mask, num_rows: int) -> Mask:
-    """Return flags of `num_rows` rows, those of `rows` given and the others False."""
+    """Return `num_rows` flags: the given ones at `rows`, False elsewhere."""
     out = np.zeros(num_rows, np.bool_)
     out[rows] = flags
     return out

@@ -1,4 +1,4 @@
-"""Predicates that a compound index answers together: of a conjunction, and those that a disjunction denies."""
+"""Predicates that a compound index answers together: of a conjunction, or negated ones of a disjunction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from gamay.query.bind.predicate import And, Filter, In, IsNull, Not, Range, conj
 from gamay.query.filter.entries import compared_ids
 from gamay.segment.spi import Column, Ids, SecondaryIndex, Segment
 
-# Uniting the docs of so many combinations is always faster than uniting those of the values of each column, and intersecting
-# these; and so it is for a few times as many combinations as there are values (measured with 2 million rows).
+# Up to this many combinations, uniting their docs is always faster than uniting the docs of each column's values and
+# intersecting the results; so it is with a few times as many combinations as values (measured with 2 million rows).
 _FEW = 64
 _COMBINATIONS_PER_VALUE = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Together:
-    """Predicates, one for each column of an index. ids: those of its dictionary that each holds for."""
+    """Predicates, one for each column of an index. ids: the matching dictionary ids of each."""
 
     leaves: tuple[In | Range, ...]
     index: SecondaryIndex
@@ -27,11 +27,11 @@ class Together:
 
     @property
     def name(self) -> str:
-        """What has told, for EXPLAIN."""
+        """The name of the index, for EXPLAIN."""
         return f"{self.index.kind}_index"
 
     def docs(self) -> BitMap:
-        """Look up the rows for which all hold."""
+        """Look up the rows that match all of them."""
         docs = self.index.combined(self.ids)
         assert docs is not None
         return docs
@@ -40,16 +40,16 @@ class Together:
 def taken_together(
     parts: Sequence[Filter], segment: Segment, skips: Callable[[Column, str], bool], combinations_max: int
 ) -> Sequence[Filter | Together]:
-    """Return the parts of a conjunction, those as one, and first, that an index of several columns answers together.
+    """Return the parts of a conjunction; those that a compound index answers together become one part, which comes first.
 
-    skips: whether the query does without an index of a column, by its kind. combinations_max: so many combinations of ids
-    are looked up; where there are more, each predicate is left to itself.
+    skips: whether the query disables a column's index, by its kind. combinations_max: the most combinations of ids to look
+    up; if there are more, each predicate is answered separately.
     """
     compared = [part for part in parts if type(part) is In or type(part) is Range]
     indexes = {index: None for part in compared for index in segment.column(part.column).indexes if index.combines}
     if not indexes:
         return parts
-    leaves = {part.column: part for part in reversed(compared)}  # of several of one column, the first
+    leaves = {part.column: part for part in reversed(compared)}  # if a column has several predicates, the first
     found: list[Together] = []
     for index in sorted(indexes, key=_num_columns, reverse=True):
         own = [leaves.get(column) for column in index.combines]
@@ -115,9 +115,9 @@ def _together(
     skips: Callable[[Column, str], bool],
     combinations_max: int,
 ) -> Together | None:
-    """Return what an index answers.
+    """Return the answer of an index to some predicates.
 
-    None where a column has no predicate, or one that decides nothing or all by itself, and of too many combinations.
+    None if a column has no predicate or one that matches no value or all, or if there are too many combinations.
     """
     if len(leaves) < len(index.combines):
         return None
@@ -140,5 +140,5 @@ def _together(
 
 
 def _is_worth_it(counts: Sequence[int]) -> bool:
-    """Tell whether so many values of each column are better looked up together."""
+    """Return whether looking up this many values of each column together is faster."""
     return prod(counts) <= max(_FEW, _COMBINATIONS_PER_VALUE * sum(counts))

@@ -1,4 +1,4 @@
-"""Which entries of a dictionary satisfy a predicate, and the docs of these entries where rows ascend."""
+"""The dictionary entries that match a predicate, and their docs if rows ascend."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -23,13 +23,13 @@ IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
 
 FEW_ENTRIES = 1000
-"""From so many entries on a secondary index is asked; for fewer, an expression is computed as fast."""
+"""The number of entries from which a secondary index is used; for fewer, evaluating the expression is as fast."""
 
-# where few entries may be looked at, so many bytes of each on average
+# the average size of entries, in bytes, if their number is limited
 _ENTRY_BYTES = 64
-# entries of a dictionary for which an expression is computed at once, by one thread
+# the number of dictionary entries for which one thread evaluates an expression at once
 _ENTRIES_AT_ONCE = 1 << 15
-# from one doc in so many on, those of many values are flags, which take less time to make than a bitmap
+# if more than one doc in this many matches, docs of many values become flags, which are faster to create than a bitmap
 _FEW_DOCS = 64
 
 Run: TypeAlias = Callable[[Sequence[Callable[[], Mask]]], list[Mask]]
@@ -41,12 +41,12 @@ def one_by_one(tasks: Sequence[Callable[[], Mask]]) -> list[Mask]:
 
 
 def matching(leaf: Match, values: Vector) -> Mask:
-    """Return for which values an expression holds."""
+    """Return a flag for each value that matches an expression."""
     return truth(evaluate_entries(leaf.expression, values), len(values.values))
 
 
 def _matching_entries(leaf: Match, values: Vector, run: Run) -> Mask:
-    """Tell which entries of a dictionary match; many are divided, as rows cannot be before it is known what to look for."""
+    """Return a flag for each matching dictionary entry; many entries are divided among threads."""
     count = len(values)
     if count <= _ENTRIES_AT_ONCE:
         return matching(leaf, values)
@@ -56,7 +56,7 @@ def _matching_entries(leaf: Match, values: Vector, run: Run) -> Mask:
 
 
 def compared_ids(leaf: In | Range, dictionary: Dictionary) -> IdSet:
-    """Return the ids of the values that satisfy a comparison."""
+    """Return the ids of the values that match a comparison."""
     if isinstance(leaf, In):
         if len(leaf.values) == 1:
             first = dictionary.id_of(leaf.values[0])
@@ -71,9 +71,9 @@ def compared_ids(leaf: In | Range, dictionary: Dictionary) -> IdSet:
 def matching_ids(
     leaf: Match, dictionary: Dictionary, indexes: Iterable[SecondaryIndex], run: Run, entries_max: int | None = None
 ) -> IdSet | None:
-    """Return the ids of the values for which an expression holds, computing it for as few as possible.
+    """Return the ids of the values that match an expression, evaluating it for as few as possible.
 
-    None where these would be more than `entries_max`, or longer than `_ENTRY_BYTES` on average of so many.
+    None if it would be evaluated for more than `entries_max` values, or for `_ENTRY_BYTES` times as many bytes.
     """
     values = dictionary.values
 
@@ -106,7 +106,7 @@ def _entries(values: Vector, first: int, last: int) -> Vector:
 
 
 def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
-    """Return ids without gaps as a range."""
+    """Return ids as a range if they have no gaps."""
     if len(ids) and int(ids[-1]) - int(ids[0]) == len(ids) - 1:
         return int(ids[0]), int(ids[-1]) + 1
     return ids.astype(np.int32, copy=False)

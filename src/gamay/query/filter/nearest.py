@@ -1,7 +1,7 @@
-"""The rows whose vectors are near one: the nearest of a segment, or all within a distance.
+"""Vector search: the rows of a segment nearest to a vector, or all within a distance.
 
-Every vector is looked at, or those that a vector index names as candidates; their distances are computed and compared in the
-same way. A row that is null, or holds only the default of a FLOAT that is missing, has no vector and is near nothing.
+Candidates are all vectors, or those that a vector index returns; their distances are computed and compared in the same way.
+A row that is null, or holds only the default of a missing FLOAT, has no vector and is never found.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,11 +26,11 @@ from gamay.segment.spi import Column, NearestSearch, Neighbours, SecondaryIndex
 
 Distances: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
-# the distance of a row without a vector, or whose vector has no direction
+# the distance of a row without a vector, or with a zero vector
 _NONE = np.nan
-# candidates of an index for each row that is to be found
+# the number of index candidates per row to find
 _CANDIDATES_PER_ROW = 10
-# Finding and copying candidates is no quicker than looking at so many rows for each.
+# With fewer rows per candidate, finding and copying candidates is no faster than scanning the rows.
 _ROWS_PER_CANDIDATE = 4
 
 
@@ -53,7 +53,8 @@ _DISTANCES: dict[str, Callable[..., Distances]] = {
 
 
 class NearScan:
-    """Tells how far the vectors of rows are from one, and tests whether they are within `leaf.radius`."""
+    """Computes the distances between the vectors of rows and a given one, and tests whether they are within
+    `leaf.radius`."""
 
     cost = 200.0
 
@@ -76,7 +77,7 @@ class NearScan:
         return within
 
     def distances(self, block: AllDocs | DocList) -> Distances:
-        """Return the distance of each row's vector: float64, NaN where it has none. Raises QueryError for other lengths."""
+        """Return the distance of each row's vector: float64, NaN without one. Raises QueryError if lengths differ."""
         rows = read_values(self._column, block)
         self._counter.add(len(rows.values))
         nulls = None
@@ -94,7 +95,7 @@ class NearScan:
             length = int(np.diff(rows.offsets)[different[0]])
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION,
-                f"The vectors of '{self._leaf.column}' have {length} elements in some rows, and the one that is searched "
+                f"The vectors of '{self._leaf.column}' have {length} elements in some rows, but the search vector "
                 f"has {len(self._vector)}",
             )
         out = np.full(num_rows, _NONE)
@@ -104,12 +105,12 @@ class NearScan:
     def neighbours(
         self, indexes: Iterable[SecondaryIndex], options: VectorOptions, num_docs: int, visible: DocFlags | None
     ) -> Neighbours | None:
-        """Return candidates of an index that count; None where every vector has to be looked at."""
+        """Return the visible candidates of an index; None if every vector must be scanned."""
         count = self._leaf.count
         assert count is not None
         candidates = max(count, options.candidates or _CANDIDATES_PER_ROW * count)
         if visible is not None:
-            # as many more as rows are invalid, wherever these are
+            # request more in proportion to the invalid rows, wherever these are
             candidates = -(-candidates * num_docs // max(1, visible.count))
         if candidates * _ROWS_PER_CANDIDATE > num_docs:
             return None
@@ -125,10 +126,10 @@ class NearScan:
 
 
 def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None, found: Neighbours | None = None) -> BitMap:
-    """Return the docs with the least distances, at most so many; of equal ones the first.
+    """Return the docs with the smallest distances, at most `count`; among equal distances the first docs.
 
-    visible: bool [num_docs], the docs that count; None when all do. found: docs that count, which stand for all that they
-    cover.
+    visible: bool [num_docs], the docs to search; None for all. found: candidates among them, which replace a scan of the
+    docs that their index covers.
     """
     best, docs, first = np.empty(0), np.empty(0, np.int64), 0
     if found is not None:
@@ -146,7 +147,7 @@ def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None
 
 
 def _blocks(first: int, num_docs: int, visible: Mask | None) -> Iterator[tuple[AllDocs | DocList, DocIds]]:
-    """Yield the docs that count, from one on, a block at a time, and their ids."""
+    """Yield the visible docs from `first` on, block by block, with their ids."""
     for start in range(first, num_docs, BLOCK_ROWS):
         stop = min(num_docs, start + BLOCK_ROWS)
         if visible is None:

@@ -1,6 +1,6 @@
-"""Which entries of a sorted dictionary can match a LIKE pattern, by how the pattern begins.
+"""The entries of a sorted dictionary that can match a LIKE pattern, by the prefix of the pattern.
 
-Case does not count in LIKE, so a prefix stands for several; those that no entry has are dropped letter by letter.
+LIKE ignores case, so that a prefix has several variants; those without entries are dropped letter by letter.
 """
 
 from itertools import product
@@ -8,21 +8,21 @@ from itertools import product
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.segment.spi import Dictionary
 
-# prefixes that are looked up; beyond, the ranges so far are good enough
+# the most prefixes to look up; with more, the ranges found so far are used
 _PREFIXES_MAX = 16
-# letters beyond ASCII that are another case of one in it: https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt
+# non-ASCII letters that fold to an ASCII one: https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt
 _FOLDED = {"k": "\u212a", "s": "\u017f"}
 _SURROGATES = (0xD800, 0xE000)
 _LAST = 0x10FFFF
 
 
 def like_ranges(condition: Expression, dictionary: Dictionary) -> list[tuple[int, int]] | None:
-    """Return the ranges of ids that hold all matches of `column LIKE 'begin%…'`, ascending; None when that is not known."""
+    """Return the ranges of ids that contain all matches of `column LIKE 'prefix%…'`, ascending; None if unknown."""
     if not isinstance(condition, Call) or condition.name != "like":
         return None
     text, like = condition.args
     if not isinstance(text, Column) or not isinstance(like, Literal):
-        return None  # what is made of a column's values does not begin as they do
+        return None  # values computed from a column need not have its prefixes
     pattern = like.value
     if not dictionary.is_sorted or not dictionary.data_type.is_text or not isinstance(pattern, str):
         return None
@@ -41,7 +41,7 @@ def like_ranges(condition: Expression, dictionary: Dictionary) -> list[tuple[int
 
 
 def _plain_begin(pattern: str) -> str:
-    """Return what texts that match begin with: ASCII, up to the first that stands for something else."""
+    """Return the plain prefix of a pattern: ASCII, up to the first wildcard or escape."""
     for place, char in enumerate(pattern):
         if char in "%_\\" or not char.isascii():
             return pattern[:place]
@@ -57,13 +57,13 @@ def _variants(char: str) -> tuple[str, ...]:
 
 
 def _range(begin: str, dictionary: Dictionary) -> tuple[int, int] | None:
-    """Return the ids of the entries with a prefix; None when there are none."""
+    """Return the ids of the entries with a prefix; None if there are none."""
     first, last = dictionary.id_range(begin, _behind(begin), True, False)
     return (first, last) if first < last else None
 
 
 def _behind(begin: str) -> str | None:
-    """Return the least text behind all that begin so."""
+    """Return the least text greater than all texts with a prefix; None if there is none."""
     text = begin.rstrip(chr(_LAST))
     if not text:
         return None

@@ -1,8 +1,8 @@
-"""From a predicate to the cheapest way to answer it on one segment.
+"""Resolution of a predicate to the cheapest way to answer it in one segment.
 
-Every leaf is resolved against the dictionary first (`gamay.query.filter.entries`), so that it becomes nothing, everything,
-a range of ids or a set of ids; then the sorted index answers with doc ranges, the inverted and range indexes with bitmaps,
-and a scan is what remains, of the zones that may match (`gamay.query.filter.zoned`).
+Every leaf is first resolved against the dictionary (`gamay.query.filter.entries`), and becomes nothing, everything, a range
+of ids or a set of ids. Then the sorted index answers with doc ranges, and the inverted and range indexes with bitmaps; what
+remains is a scan of the zones that may match (`gamay.query.filter.zoned`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,17 +73,18 @@ from gamay.segment.spi import (
 )
 from gamay.segment.zones import Zones
 
-# Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).
+# Uniting this many bitmaps costs about as much as scanning as many rows (measured with CRoaring).
 _ROWS_PER_BITMAP = 1000
 _FEW_BITMAPS = 64
-# Of more rows than one in so many, a scan finds a range sooner than its index: at a quarter of them, five times as fast.
+# If more than one row in this many matches, a scan is faster than a range index: five times as fast at a quarter of the
+# rows.
 _RANGE_SHARE = 64
 _FEW_IN_RANGE = 1 << 13
 
 
-@dataclass(slots=True)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True)  # not frozen: creation would take five times as long
 class Indexed:
-    """Answered: exactly these docs. `index` names what answered, for EXPLAIN."""
+    """A final answer: exactly these docs. `index` names what answered, for EXPLAIN."""
 
     docs: DocSet
     index: str
@@ -91,7 +92,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """These docs, of which `scan` must still hold. `index` names what has narrowed them down, for EXPLAIN."""
+    """A partial answer: the docs that `scan` must still test. `index` names what found them, for EXPLAIN."""
 
     docs: DocSet
     scan: Scan
@@ -102,10 +103,10 @@ Resolved: TypeAlias = Indexed | Narrowed | Scan
 
 
 class Resolver:
-    """Resolves the filters of one query on one segment; scans made here count what they read in `counter`.
+    """Resolver of the filters of one query in one segment; its scans count the values that they read in `counter`.
 
-    run: runs tasks, perhaps on several threads, and returns their results in order. entries_max: of how many entries of a
-    dictionary an expression is computed at most; where there are more, a scan is returned. None for any number.
+    run: runs tasks, possibly on several threads, and returns their results in order. entries_max: the most entries of a
+    dictionary for which an expression is evaluated; if there are more, a scan is returned. None for no limit.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Resolver:
         self._records = segment.sorted_records if isinstance(segment, QuerySegment) else None
 
     def resolve(self, filter_: Filter | Together, survivors: int | None = None) -> Resolved:
-        """Return how to answer a filter; `survivors` is the number of rows that it will be asked about at most."""
+        """Return how to answer a filter; `survivors` is the most rows that it will have to test."""
         survivors = self._num_docs if survivors is None else survivors
         if isinstance(filter_, Constant):
             return self.everything() if filter_.matches else self.nothing()
@@ -138,11 +139,11 @@ class Resolver:
         return self.leaf(filter_, survivors)
 
     def everything(self) -> Indexed:
-        """Return the answer that is every row."""
+        """Return the answer that matches every row."""
         return Indexed(DocRange(0, self._num_docs), "match_all")
 
     def nothing(self) -> Indexed:
-        """Return the answer that is no row."""
+        """Return the answer that matches no row."""
         return Indexed(DocRange(0, 0), "empty")
 
     # -- combinations
@@ -151,8 +152,8 @@ class Resolver:
         docs: DocSet = DocRange(0, self._num_docs)
         scans: list[Scan] = []
         searches = [part for part in filter_.parts if self._is_search(part)]
-        # predicates that evaluate an expression over a dictionary come last: few rows may be left by then; tests for null,
-        # which most rows pass, make a scan a little longer, and what an index has found no shorter
+        # predicates that evaluate an expression over a dictionary come last, as few rows may be left by then; tests for
+        # null, which most rows pass, only add to an existing scan and would hardly narrow down what indexes found
         for part in sorted(self.together(filter_.parts), key=lambda part: (_known_column(part) is not None, computes(part))):
             if part in searches:
                 continue
@@ -184,24 +185,24 @@ class Resolver:
         return scan if len(docs) == self._num_docs else Narrowed(docs, scan)
 
     def together(self, parts: Sequence[Filter]) -> Sequence[Filter | Together]:
-        """Return the parts of a conjunction, those as one that an index of several columns answers together."""
+        """Return the parts of a conjunction, with those that a compound index answers together merged into one."""
         return taken_together(parts, self._segment, self._skips, self._few_ids)
 
     def denied_together(self, parts: Sequence[Filter]) -> Sequence[Filter]:
-        """Return the parts of a disjunction, those as one whose denials an index of several columns knows together."""
+        """Return the parts of a disjunction, with those whose negations a compound index answers together merged into one."""
         return denied_together(parts, self._segment, self._skips, self._few_ids)
 
     @property
     def _few_ids(self) -> int:
-        """How many sets of docs of ids are united rather than rows scanned."""
+        """The most sets of docs to unite instead of scanning rows."""
         return max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
 
     def _is_search(self, part: Filter) -> TypeGuard[Near]:
-        """Whether a filter lets so many of the nearest rows through."""
+        """Whether a filter matches a given number of nearest rows."""
         return isinstance(part, Near) and self._vector_options.applied(part).count is not None
 
     def _nearest_among(self, searches: Sequence[Near], docs: DocSet, scan: Scan | None) -> Resolved:
-        """Return the rows that are the nearest of some docs, of those for which a scan holds; by each of the searches."""
+        """Return the rows nearest among some docs that pass a scan, for all of the searches."""
         if scan is not None:
             flags, test = doc_mask(docs, self._num_docs), rows_within if len(docs) * SPARSE < self._num_docs else mask_within
             starts = range(0, self._num_docs, BLOCK_ROWS)
@@ -213,7 +214,7 @@ class Resolver:
         return Indexed(docs, "and")
 
     def _few_nulls(self, name: str | None) -> NullFlags | None:
-        """Return which rows of a column are null, where there are some and not most; else None."""
+        """Return the null flags of a column if it has some nulls, but not mostly nulls; else None."""
         if name is None:
             return None
         column = self._segment.column(name)
@@ -249,7 +250,8 @@ class Resolver:
     # -- leaves
 
     def leaf(self, leaf: Leaf, survivors: int) -> Resolved:
-        """Return how to answer one predicate; as before, where filters of the query share what they know of the segment."""
+        """Return how to answer one predicate; the answer is cached if the query's filters share their state of the
+        segment."""
         shared = self._segment.shared if isinstance(self._segment, QuerySegment) else None
         if shared is None:
             return self._leaf(leaf, survivors)
@@ -283,13 +285,13 @@ class Resolver:
         try:
             return self._encoded(leaf, column, dictionary)
         except QueryError as error:
-            # an entry for which the expression fails may belong to rows that are null or that do not matter
+            # the failing entry may belong only to rows that are null or excluded
             if error.code is not ErrorCode.QUERY_EXECUTION or not column.has_forward:
                 raise
             return self._by_value(leaf, column)
 
     def _indexed(self, condition: Expression, columns: Iterable[Column], scan: Callable[[], Scan]) -> Resolved | None:
-        """Return how a secondary index answers a condition on its columns; None when none does."""
+        """Return the answer of a secondary index to a condition on its columns; None if none answers."""
         columns = tuple(columns)
         for index in dict.fromkeys(index for column in columns for index in column.indexes):
             skipped = any(index in column.indexes and self._skips(column, index.kind) for column in columns)
@@ -309,11 +311,11 @@ class Resolver:
         return (index for index in column.indexes if not self._skips(column, index.kind))
 
     def _skips(self, column: Column, kind: str) -> bool:
-        """Whether the query says that an index of a column is not to be used."""
+        """Whether the query disables an index of a column."""
         return isinstance(self._segment, QuerySegment) and kind in self._segment.skipped_indexes.get(column.name, ())
 
     def _near(self, leaf: Near, column: Column, among: DocSet | None = None) -> Resolved:
-        """Return the rows near a vector. among: the docs of which the nearest are wanted; None for all."""
+        """Return the rows near a vector. among: the docs to search; None for all."""
         leaf = self._vector_options.applied(leaf)
         scan = NearScan(column, leaf, self._counter)
         if leaf.count is None:
@@ -335,9 +337,9 @@ class Resolver:
         return self._segment.vector_options if isinstance(self._segment, QuerySegment) else NO_OPTIONS
 
     def neighbours(self, leaf: Near, scan: NearScan, visible: DocFlags | None) -> Neighbours | None:
-        """Return the candidates of an index for the nearest vectors; None where every vector has to be looked at.
+        """Return an index's candidates for the nearest vectors; None if every vector must be scanned.
 
-        visible: the docs of which the nearest are wanted; None for all.
+        visible: the docs to search; None for all.
         """
         indexes = self._indexes(self._segment.column(leaf.column))
         return scan.neighbours(indexes, self._vector_options, self._num_docs, visible)
@@ -373,17 +375,17 @@ class Resolver:
         return self._where_found(IdScan(column, table, self._counter), found)
 
     def _zones(self, column: Column) -> Zones | None:
-        """Return the zones of a column, unless the query says that they are not to be used."""
+        """Return the zones of a column, unless the query disables them."""
         return None if self._skips(column, ZONE_MAP) else column.zones
 
     def _where_found(self, scan: Scan, zones: Mask | None) -> Resolved:
-        """Return a scan of some zones; None are all."""
+        """Return a scan of some zones; None stands for all."""
         if zones is None:
             return scan
         return zoned(scan, zones, self._num_docs) if zones.any() else self.nothing()
 
     def _ids(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> IdSet | None:
-        """Return the ids of the values that satisfy a predicate; None where it is better asked of rows."""
+        """Return the ids of the values that match a predicate; None if testing the rows is faster."""
         if isinstance(leaf, Match):
             return matching_ids(leaf, dictionary, self._indexes(column), self._run, self._entries_max)
         return compared_ids(leaf, dictionary)
@@ -416,7 +418,7 @@ class Resolver:
         return self._where_found(scan, None if zones is None else zones_of_values(zones, leaf, column))
 
     def _in_ranges(self, leaf: Range, column: Column) -> Indexed | None:
-        """Return the docs that the range index of a column finds; None where it has none, or a scan finds them sooner."""
+        """Return the docs that a column's range index finds; None if it has none, or if a scan is faster."""
         index = column.index(RANGE)
         if index is None or self._skips(column, RANGE.name):
             return None
@@ -430,20 +432,20 @@ class Resolver:
 
     def _by_value(self, leaf: Match, column: Column) -> Scan:
         if column.single_value and self._reads_nulls(leaf.column):
-            # what stands at the place of a null need not be a value that the expression takes
+            # the value stored in place of a null need not be valid for the expression
             return ExpressionScan(self._segment, leaf.expression, self._counter)
         return ValueScan(column, lambda vector: matching(leaf, vector), self._counter)
 
 
 def _shared(resolved: Resolved) -> Resolved:
-    """Return an answer whose scan several filters use."""
+    """Return an answer whose scan several filters can share."""
     if isinstance(resolved, Indexed | Narrowed):
         return resolved
     return resolved.over(SharedScan(resolved.scan)) if isinstance(resolved, ZonedScan) else SharedScan(resolved)
 
 
 def _merged_by_column(scans: Iterable[Scan]) -> list[Scan]:
-    """Return scans of which all must hold, with those that test ids of the same column merged into one."""
+    """Return scans that must all match, with id tests of the same column merged into one."""
     out: list[Scan] = []
     for scan in scans:
         for place, other in enumerate(out):
@@ -457,14 +459,14 @@ def _merged_by_column(scans: Iterable[Scan]) -> list[Scan]:
 
 
 def computes(filter_: Filter | Together) -> bool:
-    """Tell whether resolving a filter computes an expression."""
+    """Return whether resolving a filter evaluates an expression."""
     if isinstance(filter_, And | Or):
         return any(computes(part) for part in filter_.parts)
     return computes(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test | Near)
 
 
 def _known_column(filter_: Filter | Together) -> str | None:
-    """Return the column whose rows a filter passes where they are not null; None of other filters."""
+    """Return the column of an IS NOT NULL filter; None for other filters."""
     return filter_.part.column if isinstance(filter_, Not) and isinstance(filter_.part, IsNull) else None
 
 

@@ -1,7 +1,7 @@
-"""Predicates that must look at rows: over dictionary ids, over raw values, over expressions, and their combinations.
+"""Predicates that read rows: over dictionary ids, raw values or expressions, and their combinations.
 
-A scan answers for a range of rows (`mask`) or for single rows (`mask_at`), counts every value that it reads, and may be used
-from several threads at once.
+A scan answers for a range of rows (`mask`) or for single rows (`mask_at`), counts every value that it reads, and is
+thread-safe.
 """
 
 import threading
@@ -30,13 +30,13 @@ from gamay.query.view.null_flags import NullFlags
 from gamay.query.view.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
-# Scans up to this cost look at all rows of a range (0.02 to 0.2 ns a row) sooner than the few that are left are found (0.1
-# ns a row of the range) and read (2 ns each).
+# Scans up to this cost test all rows of a range (0.02 to 0.2 ns per row) faster than the few remaining rows can be found
+# (0.1 ns per row of the range) and read (2 ns each).
 CHEAP = 1.0
 
 
 class Scan(Protocol):
-    """A test of rows. `cost` is the relative price of testing one row: 1 for a comparison of dictionary ids."""
+    """A test of rows. `cost` is the relative cost of testing one row: 1 for a comparison of dictionary ids."""
 
     cost: float
 
@@ -50,7 +50,7 @@ class Scan(Protocol):
 
 
 class IdScan:
-    """Tests whether a row's dictionary id (any of its ids) is in a range [first, last) or a table: bool [cardinality]."""
+    """Scan for rows with a dictionary id in a range [first, last) or in a table: bool [cardinality]."""
 
     def __init__(self, column: Column, ids: tuple[int, int] | Mask, counter: EntryCounter) -> None:
         self._column = column
@@ -60,11 +60,11 @@ class IdScan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no id passes."""
+        """Whether no id matches."""
         return self._ids[0] >= self._ids[1] if isinstance(self._ids, tuple) else not self._ids.any()
 
     def within(self, other: "IdScan") -> "IdScan | None":
-        """Return the scan for rows whose id passes both; None where the scans read different columns, or lists of values."""
+        """Return the scan for rows that match both; None if the scans read different columns, or a multi-value column."""
         if other._column is not self._column or not self._column.single_value:
             return None
         ids, others = self._ids, other._ids
@@ -112,7 +112,7 @@ class IdScan:
 
 
 class _InBlocks:
-    """Finds the marks of a block in parts, so that raw texts of columns fit the cache; at once where there are none."""
+    """Evaluator of a block, in parts if it reads raw texts, so that these fit in the cache."""
 
     def __init__(self, columns: Iterable[Column]) -> None:
         self._texts = [column for column in columns if is_raw_text(column)]
@@ -121,7 +121,7 @@ class _InBlocks:
     def marks(self, find: Callable[[Block], Mask], block: AllDocs | DocList) -> Mask:
         if not self._texts or len(block) <= RAW_TEXT_BLOCK_ROWS_MIN:
             return find(block)
-        if not self._rows:  # several threads may find it out at once, and it is the same
+        if not self._rows:  # several threads may compute it at once, with the same result
             num_docs = self._texts[0].num_docs
             self._rows = raw_text_rows(lambda some: (read_values(column, some) for column in self._texts), num_docs)
         parts = [find(part) for part in block.blocks(self._rows)]
@@ -129,7 +129,7 @@ class _InBlocks:
 
 
 class ValueScan:
-    """Tests the values of a column: `test` gets single values and answers with one flag for each."""
+    """Scan of a column's values: `test` receives single values and returns a flag for each."""
 
     def __init__(self, column: Column, test: Callable[[Vector], Mask], counter: EntryCounter) -> None:
         self._column = column
@@ -156,9 +156,9 @@ class ValueScan:
 
 
 class FrameScan:
-    """Tests whether the codes of a column in frame of reference are in a range [first, last); no value is decoded.
+    """Scan for rows whose frame-of-reference codes are in a range [first, last); decodes no value.
 
-    test: what tells that of values, for those that have no code.
+    test: the same test for values, used for those without a code.
     """
 
     cost = 1.5
@@ -190,7 +190,7 @@ class FrameScan:
 
 
 class ExpressionScan:
-    """Tests a boolean expression over several columns."""
+    """Scan of rows by a boolean expression over several columns."""
 
     cost = 100.0
 
@@ -229,17 +229,17 @@ def compared_arithmetic(expression: Expression) -> tuple[str, Expression, Scalar
 
 
 def _plain_number(constant: Scalar) -> float | None:
-    """Return a constant as DOUBLE; None where it is none, or compares in its own way."""
+    """Return a constant as DOUBLE; None if it has no exact DOUBLE, or compares differently."""
     try:
         found = coerced(constant.value, constant.type, DataType.DOUBLE)
-    except ValueError:  # the comparison that is computed says so
+    except ValueError:  # evaluating the comparison reports the error
         return None
     value: float = found.value
     return value if found.side == 0 and value == value else None
 
 
 class ArithmeticScan(ExpressionScan):
-    """Compares sums and products of several columns with a constant."""
+    """Scan that compares sums and products of several columns with a constant."""
 
     def __init__(self, segment: Segment, expression: Expression, counter: EntryCounter) -> None:
         super().__init__(segment, expression, counter)
@@ -265,7 +265,7 @@ class ArithmeticScan(ExpressionScan):
 
 
 class SetScan:
-    """Tests membership in a set that an index has answered; reads no values."""
+    """Scan for rows of a set that an index found; reads no values."""
 
     cost = 0.1
 
@@ -280,7 +280,7 @@ class SetScan:
 
 
 class KnownScan:
-    """Tests whether a row has a value, where the rows without one are known; reads no values."""
+    """Scan for rows that are not null, by known null flags; reads no values."""
 
     cost = 0.1
 
@@ -297,7 +297,7 @@ class KnownScan:
 
 
 class TailScan:
-    """Tests the rows from `covered` on; those before have been tested by an index."""
+    """Scan of the rows from `covered` on; an index has tested those before."""
 
     def __init__(self, scan: Scan, covered: int) -> None:
         self._scan = scan
@@ -316,7 +316,7 @@ class TailScan:
 
 
 class PartScan:
-    """Tests some rows only; the others have been tested by an index."""
+    """Scan of some rows only; an index has tested the others."""
 
     def __init__(self, scan: Scan, unsure: DocSet, num_docs: int) -> None:
         self._scan = scan
@@ -335,13 +335,13 @@ class PartScan:
 
 
 def must_be_of_rows(error: QueryError) -> None:
-    """Raise an error again, unless an expression cannot be computed for a row: perhaps for none that matters."""
+    """Re-raise an error unless it is an expression that fails for a row, which may turn out to be irrelevant."""
     if error.code is not ErrorCode.QUERY_EXECUTION:
         raise error
 
 
 def rows_within(scan: Scan, wanted: Mask, first: int) -> Mask:
-    """Return where a scan holds among the wanted ones of the rows from `first` on; it looks at no others."""
+    """Return where a scan matches among the wanted rows from `first` on; tests no other rows."""
     docs = flagged_docs(wanted, first)
     out = np.zeros(len(wanted), np.bool_)
     if len(docs):
@@ -350,7 +350,7 @@ def rows_within(scan: Scan, wanted: Mask, first: int) -> Mask:
 
 
 def _docs_within(scan: Scan, wanted: Mask, docs: DocIds) -> Mask:
-    """Return where a scan holds among the wanted ones of some rows; it looks at no others."""
+    """Return where a scan matches among the wanted ones of some rows; tests no other rows."""
     places = flagged_docs(wanted)
     out = np.zeros(len(wanted), np.bool_)
     if len(places):
@@ -359,7 +359,7 @@ def _docs_within(scan: Scan, wanted: Mask, docs: DocIds) -> Mask:
 
 
 def mask_within(scan: Scan, wanted: Mask, first: int) -> Mask:
-    """Return where a scan holds among the wanted ones of the rows from `first` on; it looks at all, if it can."""
+    """Return where a scan matches among the wanted rows from `first` on; tests all rows unless that fails."""
     try:
         found = scan.mask(first, first + len(wanted))
     except QueryError as error:
@@ -369,9 +369,9 @@ def mask_within(scan: Scan, wanted: Mask, first: int) -> Mask:
 
 
 class AndScan:
-    """All scans hold: the cheapest runs first, the others only on what it leaves.
+    """Conjunction of scans: the cheapest runs first, the others only on the rows it leaves.
 
-    One that fails is tried again on what is left in the end: other conditions may be there to keep it from such rows.
+    A scan that fails is retried on the rows that are left in the end, as other conditions may exclude the failing rows.
     """
 
     def __init__(self, scans: Sequence[Scan]) -> None:
@@ -389,9 +389,9 @@ class AndScan:
     def _all_hold(
         self, num_rows: int, test: Callable[[Scan], Mask], test_within: Callable[[Scan, Mask], Mask], sparse: int
     ) -> Mask:
-        """Return where all scans hold.
+        """Return where all scans match.
 
-        test: of all rows; test_within: of those with a flag only, where they are fewer than one in `sparse`.
+        test: tests all rows; test_within: tests flagged rows only, used if fewer than one in `sparse` is flagged.
         """
         mask: Mask | None = None
         last_tried: list[Scan] = []
@@ -417,7 +417,7 @@ class AndScan:
 
 
 class OrScan:
-    """Any scan holds: the cheapest runs first, the others only on what it does not find."""
+    """Disjunction of scans: the cheapest runs first, the others only on the rows it does not match."""
 
     def __init__(self, scans: Sequence[Scan]) -> None:
         self._scans = sorted(scans, key=lambda scan: scan.cost)
@@ -450,7 +450,7 @@ class OrScan:
 
 
 class NotScan:
-    """The scan does not hold."""
+    """Negation of a scan."""
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan

@@ -1,4 +1,4 @@
-"""Predicates on a raw column whose rows ascend: the rows of a range of values are found by search, not by a scan."""
+"""Predicates on a raw column whose rows ascend: a binary search, not a scan, finds the rows of a range of values."""
 
 from gamay.functions.vector import numpy_dtype
 from gamay.model.types import DataType
@@ -11,18 +11,18 @@ _SEARCHABLE = {
     for data_type in (DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE)
 }
 
-# So many searches cost as much as a scan of a few blocks.
+# This many searches cost as much as a scan of a few blocks.
 _VALUES_MAX = 16
 
 
 def searched_docs(leaf: In | Range, column: Column) -> DocSet | None:
-    """Return the rows that satisfy a predicate on a sorted raw column; None when the column cannot be searched."""
+    """Return the rows that match a predicate on a sorted raw column; None if the column cannot be searched."""
     values, of_type = column.sorted_values, _SEARCHABLE.get(column.data_type)
     if values is None or of_type is None:
         return None
     if isinstance(leaf, Range):
         start, stop = 0, column.num_docs
-        # a bound of another dtype would have the whole column converted
+        # a bound of another dtype would convert the whole column
         if leaf.lower is not None:
             start = values.search(of_type(leaf.lower), "left" if leaf.lower_inclusive else "right")
         if leaf.upper is not None:

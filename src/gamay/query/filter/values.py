@@ -1,4 +1,4 @@
-"""Predicates on decoded values: for columns without a dictionary, and for dictionaries that are not sorted.
+"""Predicates on decoded values: for columns without a dictionary, and for unsorted dictionaries.
 
 Numbers are ordered with NaN above all others; text and bytes by their (UTF-8) bytes.
 """
@@ -61,7 +61,7 @@ def range_test(predicate: Range, data_type: DataType) -> Test:
 
 
 def code_range(predicate: In | Range, frame: Frame) -> tuple[int, int] | None:
-    """Return the codes [first, last) of a frame whose values satisfy a comparison; None where they are no range."""
+    """Return the frame codes [first, last) whose values match a comparison; None if they are not a range."""
     if isinstance(predicate, In):
         if len(predicate.values) > 1:
             return None
@@ -71,7 +71,7 @@ def code_range(predicate: In | Range, frame: Frame) -> tuple[int, int] | None:
     upper: Any = predicate.upper
     first, last = 0, 1 << frame.bits
     if lower != lower or upper != upper:
-        return None  # NaN is above all codes, and below none
+        return None  # NaN is greater than all codes, and less than none
     if lower is not None:
         first = frame.first_code(partial(operator.le if predicate.lower_inclusive else operator.lt, lower))
     if upper is not None:
@@ -80,7 +80,8 @@ def code_range(predicate: In | Range, frame: Frame) -> tuple[int, int] | None:
 
 
 def _closed(predicate: Range, data_type: DataType) -> tuple[Any, Any] | None:
-    """Return the least and the greatest number of a range with two bounds; None for others, and for bounds at the ends."""
+    """Return the least and the greatest number of a range with two bounds; None for other ranges, and if a bound is an
+    extreme value."""
     if data_type not in _COMPARED_AT_ONCE or predicate.lower is None or predicate.upper is None:
         return None
     dtype = numpy_dtype(data_type)
@@ -130,20 +131,20 @@ def _in_numbers(values: Sequence[LiteralValue], data_type: DataType) -> Test:
 
 
 def _marks(compared: Any) -> Mask:
-    """Return a comparison's flags as bool, which those of decimals are not."""
+    """Return a comparison's flags as bool; those of decimals are objects."""
     marks: Mask = compared.astype(np.bool_, copy=False)
     return marks
 
 
 def _constant(value: LiteralValue, data_type: DataType) -> Any:
-    """Return a bound as a scalar of the column's dtype, so that nothing is widened."""
+    """Return a bound as a scalar of the column's dtype, to avoid widening the values."""
     return value if data_type is DataType.BIG_DECIMAL else numpy_dtype(data_type).type(value)
 
 
 def _lower_bound(value: LiteralValue, inclusive: bool, data_type: DataType) -> Test:
     bound = _constant(value, data_type)
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
-        # written as a negation, NaN counts as greater than the bound
+        # as a negation, so that NaN counts as greater than the bound
         return (lambda vector: ~(vector.values < bound)) if inclusive else (lambda vector: ~(vector.values <= bound))
     return (
         (lambda v: (v.values >= bound).astype(bool, copy=False))

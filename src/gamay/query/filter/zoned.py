@@ -1,4 +1,4 @@
-"""Scans that a column's zone map keeps from rows where they cannot hold."""
+"""Scans that skip rows in which a column's zone map rules out matches."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ from gamay.segment.spi import Column
 from gamay.segment.zones import ZONE_ROWS, Zones
 
 ZONE_MAP = "zone_map"
-"""What EXPLAIN and the option `skipIndexes` call a column's zones."""
+"""The name of a column's zones in EXPLAIN and in the option `skipIndexes`."""
 
-# scanning so many zones between two runs takes no longer than another call
+# scanning this many zones between two runs takes no longer than another call
 _GAP_MAX = 8
-# scans of a larger share of the rows are made of all
+# a scan of a larger share of the rows reads all of them
 _SHARE_MAX = 0.5
 
 
 class ZonedScan:
-    """Tests the rows of some runs of zones; in none of the others does the scan hold.
+    """Scan of some runs of zones; the other zones have no matches.
 
-    edges: int64 [2 n], ascending: where each run begins and ends. share: of all rows, those of the runs.
+    edges: int64 [2 n], ascending: where each run begins and ends. share: the fraction of the rows that are in runs.
     """
 
     index = ZONE_MAP
@@ -38,11 +38,11 @@ class ZonedScan:
 
     @property
     def span(self) -> DocRange:
-        """The range from the first run to the last."""
+        """The range from the beginning of the first run to the end of the last."""
         return DocRange(int(self._edges[0]), int(self._edges[-1]))
 
     def over(self, scan: Scan) -> "ZonedScan":
-        """Return another scan, which holds where this one does, of the same zones."""
+        """Return another scan, with the same matches as this one, over the same zones."""
         return ZonedScan(scan, self._edges, self._share)
 
     def mask(self, first: int, last: int) -> Mask:
@@ -63,7 +63,7 @@ class ZonedScan:
 
 
 def zoned(scan: Scan, found: Mask, num_docs: int) -> Scan:
-    """Return a scan of those zones that are found, of which there is one at least; the scan itself where these are many."""
+    """Return a scan of the given zones, at least one; the scan itself if they are a large share."""
     if np.count_nonzero(found) > _SHARE_MAX * len(found):
         return scan
     flags = np.zeros(len(found) + 2, np.bool_)
@@ -78,7 +78,7 @@ def zoned(scan: Scan, found: Mask, num_docs: int) -> Scan:
 
 
 def zones_of_values(zones: Zones, leaf: In | Range, column: Column) -> Mask | None:
-    """Return the zones in which a raw column may have what a predicate asks for; None where they do not tell."""
+    """Return the zones in which a raw column may have matches of a predicate; None if they cannot tell."""
     dtype = numpy_dtype(column.data_type)
     bounds = leaf.values if isinstance(leaf, In) else [bound for bound in (leaf.lower, leaf.upper) if bound is not None]
     if any(bound != bound or isinstance(bound, float) != (dtype.kind == "f") for bound in bounds):

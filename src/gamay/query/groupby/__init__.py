@@ -1,1 +1,1 @@
-"""Grouping: the rows of one segment to a table of groups, and tables of groups to one."""
+"""Grouping: the rows of one segment into a table of groups, and tables of groups into one."""

@@ -1,8 +1,8 @@
-"""Grouping by codes of dictionaries alone: every combination of codes is a group, so nothing has to be looked up.
+"""Grouping by dictionary codes alone: every combination of codes is a group, so that no lookup is needed.
 
-The ids of a single key, be it multi-value, are the group numbers as they lie in the segment. Rows that a mask drops are not
-cut out but sent to spare groups behind the real ones, which costs 0.1 ns a row and spares the copies (see `SPARSE_MASK`),
-unless a state keeps what comes.
+The ids of a single key, even a multi-value one, are the group numbers. Rows that a mask drops are not cut out but assigned
+to spare groups after the real ones. That costs 0.1 ns per row and avoids copies (see `SPARSE_MASK`), unless a state collects
+the values of its rows.
 """
 
 from collections.abc import Sequence
@@ -31,18 +31,18 @@ from gamay.query.groupby.states import WIDE, Evaluate, Reader, StatePlan, States
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.view.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
-# the totals of fewer groups need no counting of bytes
+# smaller totals are not counted towards the memory limit
 _COUNTED_GROUPS = 1 << 14
-# of a group's number in a state
+# bytes per group in a state
 _STATE_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class DirectPlan:
-    """keys: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply.
+    """Plan of direct grouping. keys: one per GROUP BY expression. masked: whether blocks may come with a mask.
 
-    scattered: whether a row's values lie anywhere in large dictionaries, so that a mask pays only where it keeps most rows.
-    exploded: whether rows stand in several groups because a key is multi-value.
+    scattered: whether the values of rows are spread over large dictionaries, so that a mask pays only if it keeps most rows.
+    exploded: whether rows belong to several groups because a key is multi-value.
     """
 
     keys: tuple[CodedKey, ...]
@@ -57,19 +57,19 @@ class DirectPlan:
 
     @property
     def num_bytes(self) -> int:
-        """What the numbers of all combinations take at least."""
+        """The minimum size of the states of all combinations."""
         return prod(self.cardinalities) * _STATE_BYTES * len(self.states.slots)
 
     @property
     def columns(self) -> tuple[Expression, ...]:
-        """Everything that is read for each row."""
+        """All expressions that are read for each row."""
         return (*(key.column for key in self.keys), *self.states.arguments)
 
 
 def plan_direct(
     keys: Sequence[Expression], probe: Evaluate, aggregates: Sequence[AggregateCall], matches: Matches
 ) -> DirectPlan | None:
-    """Return the plan when all keys come from dictionaries and have not too many combinations; else None."""
+    """Return the plan if all keys have dictionaries and do not have too many combinations; else None."""
     rows = _span(matches)
     coded: list[CodedKey] = []
     for key in keys:
@@ -93,7 +93,7 @@ def plan_direct(
 
 
 def are_scattered(arguments: Sequence[Expression], probe: Evaluate) -> bool:
-    """Tell whether values of columns that are aggregated are looked up in dictionaries that no near cache holds."""
+    """Return whether the values of aggregated columns are looked up in dictionaries that exceed the cache."""
     columns = [probe(Column(name)) for name in {name for argument in arguments for name in column_names(argument)}]
     return any(isinstance(column, EncodedVector) and len(column.dictionary) > CACHED_ENTRIES_MAX for column in columns)
 
@@ -131,15 +131,15 @@ class DirectGroups:
         self._states.update(groups, lambda argument: take_rows(operand(argument), exploded.rows), exploded.num_rows)
 
     def count_memory(self) -> int:
-        """Tell the guard what the groups hold, and return it; raises QueryError 245 when that is too much."""
+        """Count the groups' memory, and return it; raises QueryError 245 if it exceeds the limit."""
         if not self._is_counted:
-            self._is_counted = self._plan.states.is_narrow  # it does not grow
+            self._is_counted = self._plan.states.is_narrow  # its size is constant
             self._held_bytes = self._states.held_bytes()
             self._held.hold(self._held_bytes)
         return self._held_bytes
 
     def release(self) -> None:
-        """Tell the guard that the groups are no longer held."""
+        """Stop counting the groups' memory."""
         self._held.release()
 
     def combine(self, other: "DirectGroups") -> None:
@@ -160,7 +160,7 @@ class DirectGroups:
 
 
 def _expected(matches: Matches) -> int:
-    """Return about how many rows match, without running a scan."""
+    """Return the approximate number of matching rows, without running a scan."""
     return (matches.stop - matches.start) // SCANS_KEEP_ONE_OF if isinstance(matches, DocScan) else len(matches)
 
 

@@ -1,4 +1,4 @@
-"""Rows of multi-value keys: a row stands in the group of each combination of its keys' values."""
+"""Rows with multi-value keys: a row belongs to the group of each combination of its keys' values."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,9 +20,9 @@ def is_list(key: Operand) -> bool:
 
 
 def single_keys(keys: Sequence[Expression], operand: Evaluate, num_rows: int) -> tuple[list[Operand], Evaluate, int]:
-    """Return the single values of keys at the rows of a block, what evaluates arguments there, and how many rows these are.
+    """Return the keys as single values, the evaluator of arguments for the same rows, and the number of these rows.
 
-    Rows stand once for each combination of their keys' values.
+    Each row is repeated for each combination of its keys' values.
     """
     values = [_without_null_constant(operand(key), num_rows) for key in keys]
     if not any(map(is_list, values)):
@@ -32,7 +32,7 @@ def single_keys(keys: Sequence[Expression], operand: Evaluate, num_rows: int) ->
 
 
 def stored_type(key: Scalar) -> DataType:
-    """The type of a constant's values; those of NULL, of which there are none, may be text."""
+    """Return the stored type of a constant; NULL has no values, and counts as text."""
     return DataType.STRING if key.type is DataType.UNKNOWN else key.type
 
 
@@ -41,7 +41,7 @@ def _without_null_constant(key: Operand, num_rows: int) -> Operand:
 
 
 class Exploded:
-    """A block's rows, once for each combination of the values of their keys.
+    """A block's rows, each repeated for each combination of its keys' values.
 
     keys: single values [num_rows], in the order of the rows and, within a row, of its values.
     """
@@ -62,7 +62,7 @@ class Exploded:
 
     @cached_property
     def rows(self) -> Array:
-        """The original row of each: int32 [num_rows]; only computed where somebody asks."""
+        """The original row of each: int32 [num_rows]; computed only if needed."""
         if len(self._lists) > 1:
             return self._combinations[0]
         rows = np.empty(self._lists[0].num_values, np.int32)
@@ -84,7 +84,7 @@ class Exploded:
 
 
 class _Lists:
-    """A multi-value operand: its values end to end, and offsets that begin with 0."""
+    """A multi-value operand: its concatenated values, and offsets that begin with 0."""
 
     def __init__(self, key: Operand) -> None:
         assert not isinstance(key, Scalar)
@@ -102,7 +102,7 @@ class _Lists:
 
 
 def _with_one_null(key: Vector | EncodedVector) -> Vector | EncodedVector:
-    """Return lists of which a null one has one value, whatever a function made of what stands at its place."""
+    """Return lists in which a null list has exactly one value, whatever a function computed in its place."""
     assert key.offsets is not None
     lengths = np.diff(key.offsets)
     if key.nulls is None or np.all(lengths[key.nulls] == 1):

@@ -1,4 +1,4 @@
-"""Grouping by anything: groups are numbered as they appear, and states grow with them."""
+"""Grouping by any key: groups are numbered in order of appearance, and states grow with them."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,23 +17,24 @@ from gamay.query.groupby.table import GroupTable
 from gamay.query.limits.memory_size import held_bytes
 
 _FIRST_GROUPS = 1 << 10
-# Fewer groups of a few numbers each need no counting of bytes; it is done again when there are a quarter more.
+# Fewer narrow groups are not counted towards the memory limit; above that, they are counted again after each growth by a
+# quarter.
 _COUNTED_GROUPS = 1 << 14
-# nor where there is so much memory for each of them
+# nor if there is this much memory for each of them
 _BYTES_PER_UNCOUNTED = 1 << 9
 _UNCOUNTED_LEAST = 1 << 8
-# Where fewer rows than that come to a group, most of those that follow have new groups, too.
+# With fewer rows per group than that, most of the following rows start new groups, too.
 _SCATTERED_ROWS = 3
 _SINGLE_ROWS = 2
-# what reading the codes and values of a group's key takes at least
+# the minimum size of the codes and values of a group's key while a table is created
 _BYTES_TAKEN = 16
 
 
 class GrowingGroups:
     """The groups of one thread.
 
-    samples: an operand of each key, for its type and its dictionary if the column has one. expected: how many groups there
-    will be, about.
+    samples: an operand of each key, for its type and its dictionary if the column has one. expected: the approximate number
+    of groups.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class GrowingGroups:
         expected: int = 0,
     ) -> None:
         self._keys = keys
-        # of several keys each may have far fewer values than there are groups
+        # with several keys, each may have far fewer values than there are groups
         self._coders = [
             _coder(key, sample, expected if len(keys) == 1 else 0) for key, sample in zip(keys, samples, strict=True)
         ]
@@ -61,7 +62,7 @@ class GrowingGroups:
             _COUNTED_GROUPS if limit is None else min(_COUNTED_GROUPS, max(_UNCOUNTED_LEAST, limit // _BYTES_PER_UNCOUNTED))
         )
         self._counted_from = self._counted_least
-        self._held_bytes = 0  # when they were last counted
+        self._held_bytes = 0  # at the last count
 
     def add(self, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block, once for each combination of their keys' values."""
@@ -69,14 +70,14 @@ class GrowingGroups:
         codes = [coder.codes(key, num_rows) for coder, key in zip(self._coders, keys, strict=True)]
         groups = self._numbering.number(codes)
         self._num_rows += num_rows
-        # Rows beyond the limit carry the number behind the last group.
+        # Rows beyond the limit have the number after the last group.
         self._states.make_room(self._numbering.num_groups + int(self._numbering.dropped))
         self._states.update(groups, operand, num_rows)
 
     def count_memory(self) -> int:
-        """Tell the guard what the groups hold so far, and return it; raises QueryError 245 when that is too much.
+        """Count the groups' memory, and return it; raises QueryError 245 if it exceeds the limit.
 
-        Few groups of a few numbers each are not counted; others only when there are a quarter more.
+        Few narrow groups are not counted; others again after each growth by a quarter.
         """
         num_groups = self._numbering.num_groups
         if self._is_narrow and num_groups < self._counted_from:
@@ -90,26 +91,26 @@ class GrowingGroups:
 
     @property
     def num_groups(self) -> int:
-        """How many groups there are so far."""
+        """The number of groups so far."""
         return self._numbering.num_groups
 
     @property
     def are_scattered(self) -> bool:
-        """Whether groups are found by hashing and seldom repeat.
+        """Whether groups are found by hashing and rarely repeat.
 
-        Tables that have a place for every code are as large for a part of the rows as for all of them.
+        Tables with a cell for every code are as large for some of the rows as for all of them.
         """
         is_hashed = any(coder.cardinality is None for coder in self._coders) or isinstance(self._numbering, HashedNumbering)
         return is_hashed and self._num_rows < _SCATTERED_ROWS * self._numbering.num_groups
 
     @property
     def hardly_repeat(self) -> bool:
-        """Whether most groups have but one row."""
+        """Whether most groups have only one row."""
         return self._num_rows < _SINGLE_ROWS * self._numbering.num_groups
 
     @property
     def holders(self) -> tuple[guard.Holder, guard.Holder]:
-        """What the memory of these groups is told to; whoever has made a table of them releases it."""
+        """The holders that count the memory of these groups; released by whoever creates a table from them."""
         return self._keys_held, self._states_held
 
     def table(self) -> GroupTable:
@@ -124,7 +125,7 @@ class GrowingGroups:
 
 
 def numbering_of(cardinalities: Sequence[int | None], limit: int, expected: int = 0) -> Numbering:
-    """Return the cheapest way to number combinations of codes. expected: how many there will be, about."""
+    """Return the cheapest numbering of combinations of codes. expected: their approximate number."""
     known = [cardinality for cardinality in cardinalities if cardinality is not None]
     if len(known) == len(cardinalities) and prod(known) <= LOOKUP_CELLS_MAX:
         return LookupNumbering(known, limit)
@@ -136,7 +137,7 @@ def _coder(key: Expression, sample: Operand, expected: int) -> Coder:
     if isinstance(sample, Scalar):
         coder = coder_of(stored_type(sample))
         return NullableCoder(coder) if sample.value is None else coder
-    # Only a single-value column is sure to bring the same dictionary with every block.
+    # Only a single-value column is sure to have the same dictionary in every block.
     if isinstance(key, Column) and isinstance(sample, EncodedVector) and sample.offsets is None:
         coder = DictionaryCoder(sample.dictionary)
     else:

@@ -1,9 +1,9 @@
-"""Totals of all rows of a segment that count, kept from one query over an upsert table to the next.
+"""Totals of all valid rows of a segment, cached from one query over an upsert table to the next.
 
-What a plain segment answers from its metadata has to look at rows where not all of them count. The answer is kept with the
-bits of the rows that it is about. While they are the same it is the answer; when few have changed since, these alone are
-read: whole numbers are added and subtracted exactly, and a bound holds unless the row that made it is gone. Sums of doubles
-are not carried on so, as what they are depends on the order of the additions.
+Aggregates that metadata answers for an ordinary segment require reading rows if not all of them are valid. The result is
+cached with the bits of the valid rows. If the bits are the same, it is the answer; if few have changed, only the changed
+rows are read. Integers are added and subtracted exactly, and a bound holds unless its row became invalid. Sums of doubles
+are not updated that way, as they depend on the order of the additions.
 
 kept_partial(aggregate, segment, name) -> partial of one group, or None when rows must be read
 keep_partial(aggregate, segment, name, partial)
@@ -24,7 +24,7 @@ from gamay.segment.read.visible import VisibleSegment
 from gamay.segment.spi import Column, DocIds
 
 _LONG_MAX = (1 << 63) - 1
-# more changed rows than one in so many, and all are read again
+# if more than one row in this many changed, all rows are read again
 _ROWS_PER_CHANGE = 64
 _CHANGES_MIN = 256
 
@@ -36,7 +36,7 @@ class _Kept:
 
 
 def kept_partial(aggregate: Aggregate, segment: QuerySegment, name: str) -> TotalsPartial | None:
-    """Return an aggregate of a column over all valid rows, when what is kept tells it."""
+    """Return an aggregate of a column over all valid rows, if the cache can answer it."""
     seen = _seen(aggregate, segment, name)
     if seen is None or not isinstance(aggregate, Numeric):
         return None
@@ -56,14 +56,14 @@ def kept_partial(aggregate: Aggregate, segment: QuerySegment, name: str) -> Tota
 
 
 def keep_partial(aggregate: Aggregate, segment: QuerySegment, name: str, partial: Partial) -> None:
-    """Keep an aggregate of a column over all valid rows, where it can be of use."""
+    """Cache an aggregate of a column over all valid rows, if it can be reused."""
     seen = _seen(aggregate, segment, name)
     if seen is not None and isinstance(aggregate, Numeric):
         seen.kept[_key(aggregate, name)] = _Kept(seen.visible.bits, _copy(partial))
 
 
 def _seen(aggregate: Aggregate, segment: QuerySegment, name: str) -> VisibleSegment | None:
-    """Return the sealed segment behind a query's, when the aggregate is one of totals of a stored column of it."""
+    """Return the sealed segment behind a query's segment, if the aggregate consists of totals of a stored column."""
     seen = segment.keeping
     if seen is None or not isinstance(aggregate, Numeric) or name not in seen.column_names:
         return None
@@ -80,7 +80,7 @@ def _copy(partial: TotalsPartial) -> TotalsPartial:
 
 
 def _changed(old: Array, new: Array, num_docs: int) -> "DocIds | None":
-    """Return the docs that count in one of two sets only, ascending; None when these are many."""
+    """Return the docs that are in only one of two sets, ascending; None if there are many."""
     if len(old) != len(new):
         return None
     different = np.flatnonzero(old != new)
@@ -96,7 +96,7 @@ def _changed(old: Array, new: Array, num_docs: int) -> "DocIds | None":
 
 
 def _carried_on(aggregate: Numeric, known: TotalsPartial, column: Column, docs: DocIds, bits: Array) -> TotalsPartial | None:
-    """Return totals after some rows have begun, or ceased, to count; None when the rows have to be read."""
+    """Return totals updated for rows that became valid or invalid; None if the rows must be read."""
     if aggregate.argument_type not in INTEGERS or column.data_type not in INTEGERS:
         return None
     vector = column.values_at(docs)

@@ -1,15 +1,16 @@
-"""Limits on the groups of a query: none by default, Pinot's where a query, its table or the cluster sets them.
+"""Limits on the groups of a query: none by default, Pinot's if a query, its table or the cluster sets them.
 
-Answers are exact, whatever the number of groups; only memory bounds them. What a limit cuts says so in the response:
+Without limits, answers are exact for any number of groups that fits in memory. The response reports each limit that cuts
+groups off:
 
 * `numGroupsLimit`: a segment keeps its first groups by appearance, with all their rows (`numGroupsLimitReached`, or an error
   with `errorOnNumGroupsLimit`);
-* `minServerGroupTrimSize`, `groupTrimThreshold`: a server with more groups than the threshold keeps the first ones in the
-  query's order, five times as many as asked for, at least the size (`groupsTrimmed`). Setting one of them gives the other
-  Pinot's default. `minSegmentGroupTrimSize` does the same to each segment, `minBrokerGroupTrimSize` at the broker.
+`minServerGroupTrimSize`, `groupTrimThreshold`: a server with more groups than the threshold keeps the first ones in the
+query's order: five times LIMIT + OFFSET, but at least the trim size (`groupsTrimmed`). Setting one of them gives the other
+Pinot's default. `minSegmentGroupTrimSize` does the same for each segment, `minBrokerGroupTrimSize` at the broker.
 
-Where the order is by keys alone and there is no HAVING, the first LIMIT groups of each part are all that can be in the
-answer, so that the others are dropped early and the answer stays exact.
+If the order is by keys alone and there is no HAVING, only the first LIMIT groups of each part can be in the answer. The
+others are dropped early, and the answer stays exact.
 """
 
 from dataclasses import dataclass, replace
@@ -22,20 +23,20 @@ from gamay.query.groupby.table import GroupTable
 from gamay.query.stats import QueryStats
 from gamay.sql.options.option_values import flag, number
 
-# what Pinot's limits are where only some of those that belong together are set
+# Pinot's defaults, used if only one of two related limits is set
 MIN_TRIM_SIZE = 5000
 TRIM_THRESHOLD = 1_000_000
 _TRIM_FACTOR = 5
 _THRESHOLD_MAX = 1_000_000_000
-# fewer groups are merged faster than they are put in order
+# fewer groups are merged faster than they are sorted
 _SAFE_TRIM_MIN = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The limits of one query; sizes of 0 mean that nothing is trimmed.
+    """The limits of one query; a size of 0 disables trimming.
 
-    warning: from so many groups of a segment on the response has a flag; 0: never.
+    warning: the number of groups of a segment from which the response has a flag; 0: never.
     is_safe: dropping all but the first `safe_size` groups in the query's order cannot change the answer.
     """
 
@@ -51,20 +52,20 @@ class GroupLimits:
 
     @property
     def are_none(self) -> bool:
-        """Whether all groups of all segments are needed, and nothing has to be told of a segment's number of groups."""
+        """Whether all groups of all segments are needed, and no flag depends on a segment's number of groups."""
         return self.keep_all and not self.is_safe
 
     @property
     def keep_all(self) -> bool:
-        """Whether no group is dropped that may be in the answer, and nothing has to be told of a segment's groups."""
+        """Whether no group that may be in the answer is dropped, and no flag depends on a segment's groups."""
         return self.num_groups >= CODES_MAX and not (self.warning or self.segment_size or self.server_size)
 
     def untrimmed(self) -> "GroupLimits":
-        """Return the same limits on how many groups a segment has, with all that are found kept."""
+        """Return the same limits on the groups of a segment, but without trimming."""
         return replace(self, segment_size=0, server_size=0, broker_size=0, is_safe=False)
 
     def note(self, table: GroupTable, stats: QueryStats) -> None:
-        """Set the flags that the groups of a segment call for; raises QueryError 245 where a limit is an error."""
+        """Set the response flags for the groups of a segment; raises QueryError 245 if a limit is an error."""
         if table.limit_reached:
             if self.is_error:
                 raise QueryError(
@@ -77,19 +78,20 @@ class GroupLimits:
             stats.num_groups_warning_limit_reached = True
 
     def of_segment(self, bound: BoundQuery, table: GroupTable, stats: QueryStats) -> GroupTable:
-        """Return the groups of a segment that go on to be merged."""
+        """Return the groups of a segment to merge."""
         if self.is_safe and table.num_groups > max(self.safe_size, _SAFE_TRIM_MIN):
             return first_groups(bound, table, self.safe_size)
         return self._trimmed(bound, table, self.segment_size, self.segment_size, stats)
 
     def of_server(self, bound: BoundQuery, table: GroupTable, stats: QueryStats) -> GroupTable:
-        """Return the groups of several segments that go on to be merged."""
+        """Return the groups of several segments to merge."""
         if self.is_safe and table.num_groups > max(self.safe_size, _SAFE_TRIM_MIN):
             return first_groups(bound, table, self.safe_size)
         return self._trimmed(bound, table, self.server_size, self.threshold, stats)
 
     def of_broker(self, bound: BoundQuery, table: GroupTable, stats: QueryStats) -> GroupTable:
-        """Return the groups of all servers from which HAVING chooses; without it, trimming could not change the answer."""
+        """Return the groups of all servers from which HAVING selects; without HAVING, trimming could not change the
+        answer."""
         if bound.having is None:
             return table
         return self._trimmed(bound, table, self.broker_size, max(self.threshold, 2 * self.broker_size), stats)
@@ -103,7 +105,7 @@ class GroupLimits:
 
 
 def group_limits(bound: BoundQuery) -> GroupLimits:
-    """Return the limits that a query's options set; those of its table and of the cluster are options by then."""
+    """Return the limits that a query's options set, which by now include those of its table and of the cluster."""
     options, wanted = bound.query.options, bound.limit_with_offset
     threshold = number(options, "groupTrimThreshold", TRIM_THRESHOLD)
     never = not 0 < threshold <= _THRESHOLD_MAX or (not bound.order_by and flag(options, "accurateGroupByWithoutOrderBy"))

@@ -1,4 +1,4 @@
-"""Tables of groups to one table: keys are matched by value, partials are merged.
+"""Merging of tables of groups: keys are matched by value, partials are merged.
 
 merge_group_tables(tables, aggregates) -> GroupTable
 regroup(table, positions, aggregates) -> GroupTable of fewer keys
@@ -23,17 +23,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-# tables of more groups together are merged only where there is memory for it
+# larger tables are merged only if there is memory for it
 _RESERVED_GROUPS = 1 << 14
 
 
 def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[AggregateCall]) -> GroupTable:
-    """Merge tables of the same query; at least one must be given. A single table is returned as it is."""
+    """Merge tables of the same query, at least one. A single table is returned as it is."""
     if len(tables) == 1:
         return tables[0]
     if not tables[0].keys:
         return GroupTable((), merge_partials([table.partials for table in tables], aggregates), 1)
-    # beside the tables: the codes and the number of each group, and the merged table
+    # in addition to the tables: the codes and the number of each group, and the merged table
     rows = sum(table.num_groups for table in tables)
     if not all(is_narrow(call.aggregate) for call in aggregates):
         guard.reserve(WIDE, 2 * sum(map(held_bytes, tables)))
@@ -59,7 +59,7 @@ def merge_group_tables(tables: Sequence[GroupTable], aggregates: Sequence[Aggreg
 
 
 def regroup(table: GroupTable, positions: Sequence[int], aggregates: Sequence[AggregateCall]) -> GroupTable:
-    """Merge the groups that agree in the keys at these positions; without positions all of them, into one group."""
+    """Merge the groups that agree in the keys at these positions; without positions, merge all into one group."""
     num_groups = 1
     map_ = np.zeros(table.num_groups, np.int32)
     keys: tuple[Key, ...] = ()
@@ -78,7 +78,7 @@ def regroup(table: GroupTable, positions: Sequence[int], aggregates: Sequence[Ag
 
 
 def merge_partials(per_segment: Sequence[Sequence[Partial]], aggregates: Sequence[AggregateCall]) -> tuple[Partial, ...]:
-    """Merge the partials of aggregations without groups; with no segment at all the result is that of no rows.
+    """Merge the partials of aggregations without groups; without segments the result is that of no rows.
 
     Those of a single segment are returned as they are.
     """
@@ -94,6 +94,6 @@ def merge_partials(per_segment: Sequence[Sequence[Partial]], aggregates: Sequenc
 
 
 def _watched(step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do one step, unless the query has ended: with millions of groups each takes its time."""
+    """Run one step, unless the query has ended, as a step takes long with millions of groups."""
     guard.check()
     return step(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Aggregates over all rows of a segment, answered from what is known of a column without reading its rows.
+"""Aggregates over all rows of a segment, answered from column metadata without reading rows.
 
 answer_from_metadata(aggregate, column, num_docs) -> partial of one group, or None when rows must be read
 """
@@ -22,9 +22,9 @@ _LONG_MAX = (1 << 63) - 1
 
 
 def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: int) -> Partial | None:
-    """Return the partial over all rows; None when metadata does not tell.
+    """Return the partial over all rows; None if metadata cannot answer.
 
-    column: the aggregate's argument when that is a plain column of the segment, None for COUNT(*).
+    column: the aggregate's argument if that is a plain column of the segment, None for COUNT(*).
     """
     if isinstance(aggregate, NullSkipping):
         return _without_nulls(aggregate, column, num_docs)
@@ -44,7 +44,7 @@ def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: 
 
 
 def _without_nulls(aggregate: NullSkipping, column: Column | None, num_docs: int) -> NullablePartial | None:
-    """Statistics and dictionaries hold the default value of null rows, so they tell nothing where there are any."""
+    """Return None if there are nulls, as statistics and dictionaries contain the default value of null rows."""
     if column is None:
         return None
     nulls = 0 if column.null_docs is None else len(column.null_docs)
@@ -72,7 +72,7 @@ def _totals(aggregate: Numeric, column: Column | None, num_docs: int) -> TotalsP
         sums = np.array([stats.total], np.int64 if whole else np.float64)
     if aggregate.needs & (Needs.LOW | Needs.HIGH):
         low, high = _as_double(stats.minimum), _as_double(stats.maximum)
-        # A NaN anywhere makes both bounds NaN, and statistics may have passed over it.
+        # A NaN anywhere makes both bounds NaN, but statistics may have ignored it.
         if low is None or high is None or (column.data_type in (DataType.FLOAT, DataType.DOUBLE) and not _nan_free(column)):
             return None
         lows = np.array([low]) if Needs.LOW in aggregate.needs else None
@@ -81,7 +81,7 @@ def _totals(aggregate: Numeric, column: Column | None, num_docs: int) -> TotalsP
 
 
 def _nan_free(column: Column) -> bool:
-    """Whether no value can be NaN: it is an entry of the dictionary, the last of a sorted one, and makes the total NaN."""
+    """Whether no value is NaN: it would be a dictionary entry, the last of a sorted one, and make the total NaN."""
     if column.stats.total is not None:
         return not np.isnan(column.stats.total)
     if column.dictionary is None or not len(column.dictionary):

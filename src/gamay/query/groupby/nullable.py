@@ -1,4 +1,4 @@
-"""Null handling costs nothing where a segment has no nulls: its aggregates run there without looking for any.
+"""Null handling without cost for segments without nulls: their aggregates do not look for nulls.
 
 plain_calls(calls, probe) -> the calls as this segment needs them
 nullable_partials(partials, calls, plain, seen) -> partials as the query's aggregates expect them
@@ -16,7 +16,7 @@ from gamay.functions.vector import Scalar
 from gamay.query.groupby.states import Evaluate
 from gamay.query.groupby.table import AggregateCall
 
-# functions that never turn what is not null into null
+# functions that never return null for non-null arguments
 _TOTAL = frozenset(
     {
         *("plus", "minus", "times", "divide", "negate", "abs", "cast", "floor", "ceil", "sign"),
@@ -36,15 +36,15 @@ class _PlainCall:
 
 
 def plain_calls(calls: Sequence[AggregateCall], probe: Evaluate) -> Sequence[AggregateCall]:
-    """Return the calls, without the wrapper where no argument can be null in this segment.
+    """Return the calls, without the null wrapper where no argument can be null in this segment.
 
-    probe: evaluates at no rows, which shows whether a column has nulls. Calls with a FILTER keep the wrapper: it knows which
-    groups the filter left without rows.
+    probe: evaluates on no rows, which shows whether a column has nulls. Calls with a FILTER keep the wrapper, which knows
+    the groups without filtered rows.
     """
     plain = tuple([_is_plain(call, probe) for call in calls])
     if not any(plain):
         return calls
-    # the tuple is the same for the next segment, and the next query of the shape, so that its states are planned once
+    # return the same tuple for the next segment and the next query of the shape, so that its states are planned only once
     known = _known.get((id(calls), plain))
     if known is None:
         if len(_known) >= _KNOWN_MAX:
@@ -55,7 +55,7 @@ def plain_calls(calls: Sequence[AggregateCall], probe: Evaluate) -> Sequence[Agg
 
 
 def of_no_nulls(call: AggregateCall) -> AggregateCall:
-    """Return a call as it is of rows, at least one, in which no argument is null."""
+    """Return a call for at least one row, in which no argument is null."""
     aggregate = call.aggregate
     if not isinstance(aggregate, NullSkipping):
         return call
@@ -63,7 +63,7 @@ def of_no_nulls(call: AggregateCall) -> AggregateCall:
 
 
 def _is_plain(call: AggregateCall, probe: Evaluate) -> bool:
-    """Whether a call has a wrapper that it can do without."""
+    """Whether a call has a wrapper that it does not need."""
     is_wrapped = isinstance(call.aggregate, NullSkipping) and call.filter is None
     return is_wrapped and all(_is_never_null(argument, probe) for argument in call.arguments)
 
@@ -84,7 +84,7 @@ def _is_never_null(expression: Expression, probe: Evaluate) -> bool:
 def nullable_partials(
     partials: Sequence[Partial], calls: Sequence[AggregateCall], plain: Sequence[AggregateCall], seen: Array
 ) -> tuple[Partial, ...]:
-    """Return the partials of `plain` as those of `calls`; seen: bool, for each group whether it has a row."""
+    """Return the partials of `plain` as those of `calls`; seen: bool, whether each group has a row."""
     return tuple(
         partial if call.aggregate is run.aggregate else NullablePartial(partial, seen)
         for partial, call, run in zip(partials, calls, plain, strict=True)

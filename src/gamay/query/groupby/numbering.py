@@ -1,9 +1,9 @@
-"""Codes of several keys to one group number for each row.
+"""Numbering of groups: from the codes of several keys to one group number for each row.
 
-Direct   the packed codes are the group numbers; every combination has a group, most of them perhaps empty
-Lookup   packed codes are numbered by a table with a cell for every combination
+Direct   the packed codes are the group numbers; every combination has a group, possibly empty
+Lookup   packed codes are numbered through a table with a cell for every combination
 Single   the same for one key, with a table that grows with its codes
-Hashed   packed codes are numbered by a hash table; keys that do not fit 63 bits together are numbered in several steps
+Hashed   packed codes are numbered by a hash table; keys that do not fit in 63 bits together are numbered in several steps
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ _PACKED_MAX = (1 << 63) - 1
 
 
 class Numbering(Protocol):
-    """Group numbers of rows; one for each thread.
+    """Group numbers of rows; one instance per thread.
 
-    num_groups: how many there are so far. dropped: whether rows were numbered `limit` because there were too many groups.
+    num_groups: the number of groups so far. dropped: whether rows got the number `limit`, as there were too many groups.
     """
 
     @property
@@ -53,7 +53,7 @@ def pack(codes: Sequence[Array], cardinalities: Sequence[int], dtype: Any) -> Ar
 
 
 def unpack(packed: Array, cardinalities: Sequence[int]) -> list[Array]:
-    """Return the codes that `pack` was given."""
+    """Return the codes that were passed to `pack`."""
     codes: list[Array] = []
     for cardinality in reversed(cardinalities[1:]):
         packed, low = np.divmod(packed, cardinality)
@@ -62,12 +62,12 @@ def unpack(packed: Array, cardinalities: Sequence[int]) -> list[Array]:
 
 
 def unsigned_for(count: int) -> Any:
-    """Return the narrowest unsigned dtype of the numbers below `count`."""
+    """Return the narrowest unsigned dtype for the numbers below `count`."""
     return np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.uint32
 
 
 class DirectNumbering:
-    """Every combination of codes is a group."""
+    """Numbering in which every combination of codes is a group."""
 
     dropped = False
 
@@ -84,7 +84,7 @@ class DirectNumbering:
 
 
 class LookupNumbering:
-    """Combinations of codes are numbered as they appear, by a table of all combinations."""
+    """Numbering of combinations of codes in order of appearance, through a table of all combinations."""
 
     def __init__(self, cardinalities: Sequence[int], limit: int) -> None:
         cells = prod(cardinalities)
@@ -110,7 +110,7 @@ class LookupNumbering:
 
 
 class SingleNumbering:
-    """The codes of one key, which are dense but may include some that no row has, are numbered as they appear."""
+    """Numbering of the codes of one key in order of appearance; the codes are dense, but some may have no row."""
 
     def __init__(self, limit: int) -> None:
         self.num_groups = 0
@@ -140,10 +140,10 @@ class SingleNumbering:
 
 
 class HashedNumbering:
-    """Combinations of codes are numbered as they appear, by hash tables.
+    """Numbering of combinations of codes in order of appearance, by hash tables.
 
-    As many keys as fit 63 bits are packed together; the number of that combination is the first code of the next step.
-    cardinalities: None where it is not known beforehand. expected: how many groups there will be, about.
+    As many keys as fit in 63 bits are packed together; the number of that combination is the first code of the next step.
+    cardinalities: None if not known beforehand. expected: the approximate number of groups.
     """
 
     def __init__(self, cardinalities: Sequence[int | None], limit: int, expected: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Tables of groups after merging: aggregates finished, HAVING, ORDER BY, and the expressions of the SELECT list."""
+"""Result rows from merged tables of groups: finished aggregates, HAVING, ORDER BY, and the SELECT expressions."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -22,7 +22,7 @@ _TOTAL_ORDER = "order of groups"
 
 
 def first_groups(bound: BoundQuery, table: GroupTable, size: int, keys: KeySet | None = None) -> GroupTable:
-    """Return the first `size` groups in the query's order; in the order of their keys where the query has none.
+    """Return the first `size` groups in the query's order, or in the order of their keys if the query has none.
 
     keys: those of a grouping set; None for all.
     """
@@ -35,7 +35,7 @@ def first_groups(bound: BoundQuery, table: GroupTable, size: int, keys: KeySet |
 
 
 def candidate_groups(bound: BoundQuery, table: GroupTable, keys: KeySet | None = None) -> GroupTable:
-    """Return those of some groups, all of them complete, that may be in the answer: that satisfy HAVING and come first.
+    """Return those complete groups that may be in the answer: that satisfy HAVING and come first.
 
     keys: those of a grouping set; None for all.
     """
@@ -65,7 +65,8 @@ def finished_sets(bound: BoundQuery, tables: Mapping[KeySet, GroupTable]) -> Row
 
 
 def _operands(bound: BoundQuery, table: GroupTable, keys: KeySet | None, read: Collection[str] | None) -> dict[str, Operand]:
-    """Return what expressions over groups read. keys: of a grouping set, others being null. read: names; None for all."""
+    """Return the operands of expressions over groups. keys: of a grouping set, others being null. read: names; None for
+    all."""
     operands: dict[str, Operand] = {}
     if keys is None:
         operands = {key_column(i).name: key for i, key in enumerate(table.keys)}
@@ -107,7 +108,7 @@ def is_ordered_by_keys(bound: BoundQuery) -> bool:
 
 
 def _total_order(bound: BoundQuery) -> tuple[SortKey, ...]:
-    """Return the query's order; where it is by keys, the other keys settle ties, so that all parts drop the same groups."""
+    """Return the query's order; if it is by keys, the other keys break ties, so that all parts drop the same groups."""
     order: tuple[SortKey, ...] | None = bound.shared.get(_TOTAL_ORDER)
     if order is None:
         order = bound.order_by
@@ -120,7 +121,7 @@ def _total_order(bound: BoundQuery) -> tuple[SortKey, ...]:
 
 
 def _order(order_by: Sequence[SortKey], operands: Mapping[str, Operand], num_rows: int, limit: int) -> Indices:
-    """Return the positions of the first rows; only those that the first key does not exclude are compared any further."""
+    """Return the positions of the first rows; compares other keys only for rows that the first key does not exclude."""
     first = _sort_array(order_by[0], operands, num_rows)
     guard.check()
     chosen = candidates(first, limit) if len(order_by) > 1 else None

@@ -1,6 +1,6 @@
-"""Keys computed from one dictionary column: `GROUP BY year(ts)` computes each year once for each day in the dictionary.
+"""Keys computed from one dictionary column: `GROUP BY year(ts)` computes the year once for each dictionary entry.
 
-The result is a column with a smaller dictionary: each id of the column stands for a code of the result.
+The result is a column with a smaller dictionary: each id of the column maps to a code of the result.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from gamay.query.filter.calendar import calendar_steps
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate
 
-# the values for more entries are put in order only where there is memory for it: for copies of them, and for their places
+# more entries are sorted only if there is memory for copies of them and for their positions
 _RESERVED_ENTRIES = 1 << 16
 _SORTED_FACTOR = 3
 _CODE_BYTES = 32
@@ -33,10 +33,10 @@ _CODE_BYTES = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedKey:
-    """A key by codes of a dictionary.
+    """A key that is grouped by the codes of a dictionary.
 
-    codes: the code of each id of `column`, and of null where the column has nulls; None when the ids are the codes.
-    is_multi_value: whether rows hold lists of ids. is_nullable: whether null is one more code, behind the dictionary's.
+    codes: the code of each id of `column`, and of null if the column has nulls; None if the ids are the codes.
+    is_multi_value: whether rows hold lists of ids. is_nullable: whether null has a code, after those of the dictionary.
     """
 
     column: Column
@@ -47,7 +47,7 @@ class CodedKey:
 
     @property
     def cardinality(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.dictionary) + self.is_nullable
 
     def of(self, operand: Operand) -> Array:
@@ -71,7 +71,7 @@ class CodedKey:
 
 
 def _marked(operand: EncodedVector, null_id: int) -> Array:
-    """Return the ids, with one of their own for null."""
+    """Return the ids, with an additional id for null."""
     if operand.nulls is None:
         return operand.ids
     ids = np.empty(len(operand.ids), unsigned_for(null_id + 1))
@@ -80,10 +80,10 @@ def _marked(operand: EncodedVector, null_id: int) -> Array:
 
 
 def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
-    """Return a key as codes when it is a dictionary column, or computed from a single-value one; else None.
+    """Return a key as codes if it is a dictionary column or computed from a single-value one; else None.
 
-    probe: evaluates at no rows, which shows how a column is stored. rows: about how many rows there are; a dictionary with
-    more entries than that is not worth computing.
+    probe: evaluates on no rows, which shows how a column is stored. rows: the approximate number of rows; a larger
+    dictionary is not worth computing.
     """
     names = column_names(key)
     if len(names) != 1:
@@ -108,20 +108,21 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
     if results.nulls is not None:
         codes[results.nulls] = len(distinct)
     codes = codes.astype(unsigned_for(len(distinct) + 1))
-    if steps is not None:  # null, if it is one, stands behind them
+    if steps is not None:  # the code of null, if any, comes after them
         codes = np.concatenate([np.repeat(codes[: len(entries)], steps.counts), codes[len(entries) :]])
     return CodedKey(column, Vector(results.type, distinct, ascends=True), codes, is_nullable=results.nulls is not None)
 
 
 def _distinct(results: Vector | EncodedVector) -> "tuple[Any, Array]":
-    """Return the distinct values, ascending, and the place of each value among them."""
+    """Return the distinct values, ascending, and the position of each value among them."""
     if isinstance(results, EncodedVector):
         return results.dictionary.values, results.ids
     if len(results) > _RESERVED_ENTRIES:
         guard.reserve("distinct values", _SORTED_FACTOR * results.values.nbytes + _CODE_BYTES * len(results))
     if not isinstance(results.values, np.ndarray):
         return sorted_distinct(results)
-    # Many entries give few values: sorting two million days takes 120 ms, numbering them and sorting the numbers 15.
+    # Often many entries have few distinct values: sorting two million days takes 120 ms, numbering them and sorting the
+    # numbers 15.
     numbers = HashNumbers()
     codes = numbers.number(to_bits(results.values))
     distinct, places = sorted_distinct(Vector(results.type, from_bits(results.type, numbers.keys)))
@@ -129,7 +130,8 @@ def _distinct(results: Vector | EncodedVector) -> "tuple[Any, Array]":
 
 
 def _results(key: Expression, entries: Vector) -> Vector | EncodedVector | None:
-    """The key's value for each entry; None where that is not one value each, or some entry, perhaps of no row, fails."""
+    """Return the key's value for each entry; None if not every entry has a single value, or if one fails that may have no
+    row."""
     try:
         results = evaluate_entries(key, entries)
     except QueryError as error:

@@ -1,4 +1,4 @@
-"""Rows as groups of their own: where keys hardly repeat, looking for the group of each row costs more than it saves."""
+"""Rows as groups of their own: if keys hardly repeat, looking up each row's group costs more than it saves."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _FIRST_ROWS = 1 << 14
 
 
 class RowGroups:
-    """The rows of one thread, each in a group of its own; equal keys stay apart until their tables are merged."""
+    """The rows of one thread, each in its own group; equal keys are merged only when tables are merged."""
 
     are_scattered = True
     hardly_repeat = True
@@ -42,7 +42,7 @@ class RowGroups:
         self._states.update(groups, operand, num_rows)
 
     def count_memory(self) -> int:
-        """Tell the guard what the rows hold so far, and return it; raises QueryError 245 when that is too much."""
+        """Count the rows' memory, and return it; raises QueryError 245 if it exceeds the limit."""
         keys, states = held_bytes(self._parts), self._states.held_bytes()
         for holder, held in zip(self.holders, (keys, states), strict=True):
             holder.hold(held)

@@ -4,8 +4,8 @@
     group_segment(keys, aggregates, matches, reader, pool, options) -> GroupTable
 
 `keys` are expressions (multi-value ones explode their rows), `aggregates` have `.aggregate` and `.arguments`.
-`reader(block)` returns the function that evaluates an expression at the rows of a block; it is called from several threads,
-and for keys also with the empty block `AllDocs(0, 0)`, to learn their types. Tables of several segments are merged by
+`reader(block)` returns the function that evaluates an expression at the rows of a block. It is called from several threads,
+and for keys also with the empty block `AllDocs(0, 0)`, to determine their types. Tables of several segments are merged by
 `gamay.query.groupby.merge.merge_group_tables`, partials without groups by `merge_partials`.
 """
 
@@ -39,27 +39,27 @@ T = TypeVar("T")
 
 # Fewer rows are not worth a second thread.
 _ROWS_PER_THREAD = 1 << 17
-# Of rows that are repeated for each value of their lists, as many as other blocks have then.
+# Block size for rows that are repeated for each value of their lists, which then become about as many as in other blocks.
 _LISTED_BLOCK_ROWS = 1 << 16
-# Rows after which what is held is counted first; after so many more at a time when it grows by more than a byte for each.
+# The number of rows after which memory is first counted; later again after as many, if it grew by more than a byte per row.
 _FIRST_ROWS = 1 << 16
-# After so many tables that were put aside one is made by looking for the group of each row.
+# Of this many tables set aside, one is created by looking up the group of each row.
 _ROWS_BETWEEN = 8
-# So many times the limit of groups is kept of each piece, so that it seldom has to be walked again.
+# Each piece keeps this many times the limit of groups, so that pieces rarely have to be read again.
 _ROOM_FACTOR = 16
 
 
 Place: TypeAlias = tuple[int, ...]
-"""Where groups come in the order of the rows that they were first seen in, compared number by number."""
+"""The position of groups in the order in which rows are first seen; compared number by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What becomes of more groups than one thread should hold at once.
+    """Handling of groups that exceed what one thread should hold at once.
 
-    held_bytes_max: groups that take more are put aside. scattered_bytes_max: so are those that take more than this and of
-    which most rows have a new one: a hash table that outgrows the processor's cache costs more than merging small ones.
-    put: takes the groups and their place within the segment, from any thread.
+    held_bytes_max: larger groups are set aside. scattered_bytes_max: so are groups larger than this if most rows start a new
+    group, as a hash table that outgrows the processor's cache costs more than merging small ones. put: takes the groups and
+    their place within the segment; thread-safe.
     """
 
     held_bytes_max: int
@@ -67,20 +67,21 @@ class Overflow:
     put: Callable[[Place, GroupTable], None]
 
     def takes(self, held_bytes: int, *, scattered: bool) -> bool:
-        """Whether groups that take so many bytes should be put aside."""
+        """Whether groups of this size should be set aside."""
         return held_bytes > (min(self.scattered_bytes_max, self.held_bytes_max) if scattered else self.held_bytes_max)
 
     def after(self, change: Callable[[GroupTable], GroupTable]) -> "Overflow":
-        """Return the overflow of tables that have to be changed first."""
+        """Return an overflow that applies a change to each table first."""
         return replace(self, put=lambda place, table: self.put(place, change(table)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """num_groups_limit: groups kept for each segment. check: called before each block; raises to end the query.
+    """Options of grouping. num_groups_limit: groups kept for each segment. check: called before each block; raises to end
+    the query.
 
-    restart: called when all rows must be walked once more, before that. what: names the groups to users. overflow: None
-    where all groups are returned, however many; not with a limit of groups.
+    restart: called before all rows are read once more. what: the name of the groups in errors. overflow: None if all groups
+    are returned, however many; not used with a limit of groups.
     """
 
     num_groups_limit: int = CODES_MAX
@@ -100,7 +101,7 @@ def aggregate_segment(
     pool: WorkPool,
     options: GroupOptions = DEFAULT_OPTIONS,
 ) -> tuple[Partial, ...]:
-    """Return the partial of each aggregate over all matching rows, as of one group."""
+    """Return the partial of each aggregate over all matching rows, as one group."""
     probe = reader(AllDocs(0, 0))
     plain = plain_calls(aggregates, probe)
     plan = plan_states(plain, count_rows=plain is not aggregates)
@@ -145,16 +146,16 @@ def group_segment(
     pool: WorkPool,
     options: GroupOptions = DEFAULT_OPTIONS,
 ) -> GroupTable:
-    """Return the groups of the matching rows; `limit_reached` when there were more than the limit and some are missing.
+    """Return the groups of the matching rows; `limit_reached` if there were more than the limit, so that some are missing.
 
-    Groups that were too many have gone to the overflow; some of them may occur again in what is returned.
+    Groups that do not fit went to the overflow; some of them may occur again in the result.
     """
     plain = plain_calls(aggregates, reader(AllDocs(0, 0)))
     if plain is aggregates:
         return _grouped(keys, aggregates, matches, reader, pool, options)
 
     def nullable(table: GroupTable) -> GroupTable:
-        # a group is there because it has rows
+        # every group has rows
         partials = nullable_partials(table.partials, aggregates, plain, np.ones(table.num_groups, np.bool_))
         return GroupTable(table.keys, partials, table.num_groups, table.limit_reached)
 
@@ -231,7 +232,7 @@ def _grouped_as_they_appear(
             overflow.put((number, num_put), groups.table())
             _release(list(groups.holders))
             num_put += 1
-            # now and then groups are looked for again: rows that come later may be of other groups
+            # from time to time, groups are looked up again, as later rows may repeat more
             as_rows = groups.hardly_repeat and num_put % _ROWS_BETWEEN != 0
             groups = RowGroups(keys, plan, options.what) if as_rows else grown(groups.num_groups)
 
@@ -245,7 +246,7 @@ def _grouped_as_they_appear(
         for block in _paced(piece, rows, count_memory):
             options.check()
             groups.add(reader(block), len(block))
-        if overflow is not None and num_put:  # all groups of a piece have places of one kind
+        if overflow is not None and num_put:  # the places of a piece's groups must be of the same kind
             if groups.num_groups:
                 put(overflow)
             groups = grown()
@@ -257,7 +258,7 @@ def _grouped_as_they_appear(
     roomy = limit if len(pieces) == 1 else min(_ROOM_FACTOR * limit, CODES_MAX)
     tables = pool.run([partial(add, number, piece, roomy) for number, piece in enumerate(pieces)])
     if len(tables) > 1 and any(table.limit_reached for table in tables):
-        # which groups come first depends on the pieces only then: the rows are walked in one
+        # only then do the first groups depend on the pieces, so read the rows as one piece
         options.restart()
         _release(holders)
         tables = [add(0, matches, limit)]
@@ -272,7 +273,7 @@ def _release(holders: list[guard.Holder]) -> None:
 
 
 def _first(table: GroupTable, aggregates: Sequence[AggregateCall], limit: int) -> GroupTable:
-    """Return the first groups by appearance: those of the first piece come first, and so on."""
+    """Return the first groups by appearance, those of the first piece before those of the second, and so on."""
     if table.num_groups <= limit:
         return table
     first = select_groups(table, aggregates, np.arange(limit))
@@ -280,21 +281,22 @@ def _first(table: GroupTable, aggregates: Sequence[AggregateCall], limit: int) -
 
 
 def _block_rows(matches: Matches, expressions: Sequence[Expression], reader: Reader) -> int:
-    """Blocks are large, but smaller where many columns are copied or computed, and fit the cache where texts are read."""
+    """Return the block size: large, but smaller if many columns are copied or computed, and fitting the cache if texts
+    are read."""
     names = {name for expression in expressions for name in column_names(expression)}
     probe = reader(AllDocs(0, 0))
     texts = [Column(name) for name in names if _is_raw_text(probe(Column(name)))]
     if texts:
         return raw_text_rows(lambda block: map(reader(block), texts), _rows_at_most(matches))
     if isinstance(matches, AllDocs) and all(isinstance(expression, Column) for expression in expressions):
-        return max_block_rows()  # columns are used as they lie in the segment
+        return max_block_rows()  # columns are read in place
     return min(max_block_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
 
 
 def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iterator[Block]:
-    """Walk blocks of at most `rows` rows, small ones at first and as long as what is held grows fast.
+    """Yield blocks of at most `rows` rows, small ones at first and while memory grows fast.
 
-    count_memory: called after each block, returns the bytes that are held; what a block needs comes on top of them.
+    count_memory: called after each block, returns the bytes held, without the temporary memory of a block.
     """
     most, rest, before, held = max_block_rows(), matches, 0, 0
     looked_at = min(most, BLOCK_ROWS if span_of(matches) <= BLOCK_ROWS else _FIRST_ROWS)
@@ -316,7 +318,7 @@ def _in_threads(work: Callable[[Matches], T], matches: Matches, pool: WorkPool) 
 
 
 def _pieces(matches: Matches, pool: WorkPool) -> Sequence[Matches]:
-    """Cut the matches, in one piece for each thread where there is enough to do; at least one piece."""
+    """Split the matches into one piece per thread if there are enough rows; at least one piece."""
     parts = min(pool.usable_threads, _rows_at_most(matches) // _ROWS_PER_THREAD)
     return matches.split(parts) if parts > 1 else [matches]
 
@@ -326,7 +328,7 @@ def _task(work: Callable[[Matches], T], piece: Matches) -> Callable[[], T]:
 
 
 def _rows_at_most(matches: Matches) -> int:
-    """The number of rows that have to be walked, without running a scan."""
+    """The number of rows that have to be read, without running a scan."""
     if isinstance(matches, DocScan):
         return matches.stop - matches.start
     return len(matches.mask) if isinstance(matches, DocMask) else len(matches)

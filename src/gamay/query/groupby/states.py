@@ -1,4 +1,4 @@
-"""The states of a query's aggregates while rows are added; aggregates over one argument share what they can."""
+"""The states of a query's aggregates while rows are added; aggregates over the same argument share states."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,17 +26,17 @@ Reader: TypeAlias = Callable[[Block], Evaluate]
 
 _NO_NEEDS = Needs(0)
 _ADDING = Needs.COUNT | Needs.SUM
-# the plan of a tuple of calls by its id, which is no other's as long as the tuple itself is kept here
+# the plans of tuples of calls by id, which stays unique as long as the tuple itself is kept here
 _PLANS: dict[tuple[int, bool], tuple[Sequence[AggregateCall], "StatePlan"]] = {}
 _PLANS_MAX = 1000
 WIDE = "states of aggregates"
-# states of more groups are grown only where there is memory for it
+# larger states grow only if there is memory for it
 _RESERVED_GROUPS = 1 << 16
 
 
 @dataclass(slots=True)
 class _Slot:
-    """One state and the aggregates that are sealed from it; filter: of their FILTER clause."""
+    """One state and the aggregates sealed from it; filter: of their FILTER clause."""
 
     owner: Aggregate
     arguments: tuple[Expression, ...]
@@ -48,9 +48,9 @@ class _Slot:
 
 @dataclass(frozen=True)
 class StatePlan:
-    """Which states the aggregates of a query need; may be shared by many queries at once.
+    """The states that the aggregates of a query need; may be shared by many queries at once.
 
-    row_counts: the slot whose totals count the rows of each group; None when nothing does.
+    row_counts: the slot whose totals count the rows of each group; None if there is none.
     """
 
     aggregates: tuple[Aggregate, ...]
@@ -64,12 +64,12 @@ class StatePlan:
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether a state does not grow with the rows of its groups."""
+        """Whether no state grows with the rows of its groups."""
         return all(aggregate.traits.is_bounded for aggregate in self.aggregates)
 
     @cached_property
     def only_adds(self) -> bool:
-        """Whether plain single-value columns are only counted and summed, so that a mask can be applied on the way."""
+        """Whether plain single-value columns are only counted and summed, so that a mask can be applied directly."""
         return all(
             slot.filter is None
             and (totals := _totals_of(slot.owner)) is not None
@@ -80,18 +80,18 @@ class StatePlan:
 
     @cached_property
     def filters(self) -> tuple[Column | None, ...]:
-        """The different FILTER clauses, None for aggregates without one."""
+        """The distinct FILTER clauses, None for aggregates without one."""
         return tuple(dict.fromkeys(slot.filter for slot in self.slots))
 
     @cached_property
     def arithmetic(self) -> tuple[tuple[int, ...], ...]:
-        """For each of the filters, the slots of totals of arithmetic on columns, which is computed for all at once."""
+        """The slots, for each filter, of totals of column arithmetic, which is computed for all at once."""
         fused = [index for index, slot in enumerate(self.slots) if slot.is_arithmetic and _totals_of(slot.owner)]
         return tuple(tuple(index for index in fused if self.slots[index].filter == condition) for condition in self.filters)
 
     @cached_property
     def arguments(self) -> tuple[Expression, ...]:
-        """Every expression that is read for aggregates, each once."""
+        """The distinct expressions that aggregates read."""
         arguments = [argument for slot in self.slots for argument in slot.arguments]
         return tuple(dict.fromkeys([*arguments, *(column for column in self.filters if column is not None)]))
 
@@ -101,16 +101,16 @@ def _unwrapped(aggregate: Aggregate) -> Aggregate:
 
 
 def _totals_of(aggregate: Aggregate) -> Numeric | None:
-    """Return the aggregate, without its wrapper, whose state is totals of single values; else None."""
+    """Return the unwrapped aggregate if its state is totals of single values; else None."""
     if isinstance(aggregate, NullSkipping):
         return aggregate.totals
     return aggregate if isinstance(aggregate, Numeric) and not aggregate.is_multi_value else None
 
 
 def plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
-    """Decide on the states; with `count_rows` the rows of each group are counted even if no aggregate asks for it.
+    """Plan the states; with `count_rows` the rows of each group are counted even if no aggregate needs the count.
 
-    Queries of one shape share the tuple of their calls, for which the decision is kept.
+    Queries of one shape share the tuple of their calls, for which the plan is cached.
     """
     if not isinstance(calls, tuple):
         return _plan_states(calls, count_rows)
@@ -155,12 +155,12 @@ def _plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
 
 
 def is_narrow(aggregate: Aggregate) -> bool:
-    """Tell whether the state of an aggregate is a few numbers for each group."""
+    """Return whether the state of an aggregate is a few numbers for each group."""
     return isinstance(_unwrapped(aggregate), Numeric | StoredTotals)
 
 
 def _slot_for_counting(slots: list[_Slot], condition: Column | None) -> int:
-    """Return the slot that can count a filter's rows best: one that adds single values anyway, else a new one."""
+    """Return the cheapest slot to count a filter's rows: one that already adds single values, else a new one."""
     for wanted in (Needs.COUNT, Needs.SUM):
         for index, slot in enumerate(slots):
             single = isinstance(slot.owner, Numeric) and not slot.owner.is_multi_value
@@ -181,11 +181,11 @@ class States:
         self._arithmetic: Arithmetic | None = None
 
     def make_room(self, num_groups: int) -> None:
-        """Grow to at least so many groups."""
+        """Grow to at least this many groups."""
         if num_groups <= self.num_groups:
             return
         self.num_groups = max(num_groups, 2 * self.num_groups)
-        if self.num_groups > _RESERVED_GROUPS:  # the old states stay until the new ones are filled
+        if self.num_groups > _RESERVED_GROUPS:  # the old states are kept until the new ones are filled
             guard.reserve("groups" if self._plan.is_narrow else WIDE, 2 * self.held_bytes())
         self._states = [
             slot.owner.grow(state, self.num_groups) for slot, state in zip(self._plan.slots, self._states, strict=True)
@@ -213,14 +213,15 @@ class States:
 
     def _arguments(self, slot: _Slot, operand: Evaluate, num_rows: int) -> list[Operand]:
         if slot.is_arithmetic:
-            # Totals do not hold on to what they are given, so it may lie in buffers.
+            # Totals do not keep references to their arguments, which may therefore be buffers.
             values = self._buffers().compute(slot.arguments[0], operand, num_rows)
             if values is not None:
                 return [values]
         return [operand(argument) for argument in slot.arguments]
 
     def update_kept(self, block: DocMask, operand: Evaluate) -> None:
-        """Add the rows of a block to the only group; `operand` gives values at all rows of its span. See `only_adds`."""
+        """Add the rows of a block to the only group; `operand` returns the values at all rows of its span. See
+        `only_adds`."""
         for slot, state in zip(self._plan.slots, self._states, strict=True):
             if isinstance(slot.owner, NullSkipping):
                 slot.owner.update_kept(state, block.flags, len(block), operand(slot.arguments[0]))
@@ -232,7 +233,7 @@ class States:
         return held_bytes(self._states)
 
     def reserve_for_end(self) -> None:
-        """Raise QueryError 245 where there is no memory to put together what wide states have collected."""
+        """Raise QueryError 245 if there is no memory to concatenate what wide states collected."""
         if not self._plan.is_narrow:
             guard.reserve(WIDE, 2 * self.held_bytes())
 
@@ -266,7 +267,7 @@ class States:
 def _filtered(
     condition: Column, groups: GroupIds | None, operand: Evaluate, num_rows: int
 ) -> tuple[GroupIds | None, Evaluate, int]:
-    """Return the rows of a block for which a condition holds: their groups, their values, and their number."""
+    """Return the rows of a block that match a condition: their groups, their values, and their number."""
     flags = operand(condition)
     assert isinstance(flags, Vector)
     kept = int(np.count_nonzero(flags.values))

@@ -1,7 +1,7 @@
-"""Aggregates over the records of a star-tree: partials that are there already, merged by group.
+"""Aggregates over the records of a star-tree, which hold precomputed partials that are merged by group.
 
-Totals are added up as records are walked (`StoredTotals`); of other aggregates the records of each group are collected, and
-their partials merged at the end (`StoredPartials`).
+Totals are added up while records are read (`StoredTotals`); for other aggregates the records of each group are collected,
+and their partials merged at the end (`StoredPartials`).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ Arrays: TypeAlias = Sequence["Array | pa.Array"]
 
 _HALF_BITS = 32
 _EXACT_SUM_MAX = float(1 << 62)
-# of counts, sums, lows and highs: what no row makes, and how two are merged
+# for counts, sums, lows and highs: the initial value, and the function that merges two
 _NOTHING_YET = (0, 0, np.inf, -np.inf)
 _MERGE = (np.add, np.add, np.minimum, np.maximum)
 _SUMS = 1
@@ -36,7 +36,7 @@ _NO_BOUNDS = np.empty(0)
 
 
 class _OverRecords:
-    """What both have in common: behind the state, an aggregate over records is that of the query."""
+    """Common base of both aggregates: apart from the state, they behave like the query's aggregate."""
 
     __slots__ = ()
     inner: Aggregate
@@ -66,7 +66,7 @@ class _OverRecords:
 
 
 class TotalsOfRecords:
-    """Totals of groups so far: an array [num_groups] for each that is needed, None for the others."""
+    """Running totals of groups: an array [num_groups] for each field that is needed, None for the others."""
 
     def __init__(self, fields: Sequence[Array | None], num_groups: int) -> None:
         self.totals: list[Array | None] = [
@@ -82,7 +82,7 @@ class TotalsOfRecords:
                 self.totals[place] = np.concatenate([total, rest])
 
     def add(self, groups: GroupIds | None, fields: Sequence[Array | None]) -> None:
-        """Add totals to those of their groups; None: to the only one."""
+        """Add totals to those of their groups, or to the only one if `groups` is None."""
         for total, values, ufunc in zip(self.totals, fields, _MERGE, strict=True):
             if total is None or values is None or not len(values):
                 continue
@@ -97,10 +97,10 @@ class TotalsOfRecords:
 
 @dataclass(frozen=True, slots=True)
 class StoredTotals(_OverRecords):
-    """Numeric aggregate of a query over the records of a cuboid; its argument is the number of each record.
+    """A query's numeric aggregate over the records of a cuboid; its argument is the number of each record.
 
     inner: the aggregate of the query, which may skip nulls, though there are none. fields: counts, sums, lows and highs of
-    the cuboid's records, None for those that are not needed. magnitude: no sum of sums of records can be larger.
+    the cuboid's records, None for those that are not needed. magnitude: upper bound of any sum of sums of records.
     """
 
     is_bounded = True
@@ -146,10 +146,10 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class StoredPartials(_OverRecords):
-    """Aggregate of a query over the records of a cuboid; its argument is the number of each record.
+    """A query's aggregate over the records of a cuboid; its argument is the number of each record.
 
-    inner: the aggregate of the query. arrays: of which its partials are decoded, of all records of the tree. start: the
-    first of the cuboid. decode_records: makes the partial of some records, with an entry for each, of their `arrays`.
+    inner: the aggregate of the query. arrays: the encoded partials of all records of the tree. start: the first record of
+    the cuboid. decode_records: decodes the partial of some records, one entry each, from their `arrays`.
     """
 
     is_bounded = False
@@ -168,7 +168,7 @@ class StoredPartials(_OverRecords):
     def update(self, state: Collected, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         records = args[0]
         assert isinstance(records, Vector)
-        # both may lie in buffers that the next block fills again
+        # both may be buffers that the next block overwrites
         state.parts.append((None if groups is None else groups.astype(np.int32), records.values.astype(np.int64)))
 
     def combine(self, state: Collected, other: Collected) -> Collected:
@@ -181,7 +181,7 @@ class StoredPartials(_OverRecords):
         return self.merged(records, np.concatenate([np.empty(0, np.int32), *numbers]), state.num_groups)
 
     def merged(self, records: Array, groups: GroupIds | None, num_groups: int) -> Partial:
-        """Return the partial of groups of the cuboid's records; groups: of each record, None for the only one."""
+        """Return the partial of groups of the cuboid's records; groups: of each record, None for a single group."""
         numbers = np.zeros(len(records), np.int32) if groups is None else groups.astype(np.int32, copy=False)
         partial = self.decode_records([_taken(array, records + self.start) for array in self.arrays])
         return self.inner.merge([partial], [numbers], num_groups)
@@ -190,8 +190,8 @@ class StoredPartials(_OverRecords):
 def totals_of(parts: Sequence[tuple[Aggregate, "slice | Array"]], groups: Array | None, num_groups: int) -> Partial:
     """Return the partial of groups of some records of several cuboids, given the same `StoredTotals` over each.
 
-    groups: uint32, of each record, all of which have some; None for the only one. Sums are doubles where adding all of them
-    up might leave 64 bits.
+    groups: uint32, of each record, with at least one record per group; None for a single group. Sums are doubles if adding
+    all of them might exceed 64 bits.
     """
     first, _ = parts[0]
     assert isinstance(first, StoredTotals)
@@ -215,7 +215,7 @@ def totals_of(parts: Sequence[tuple[Aggregate, "slice | Array"]], groups: Array 
 
 
 def _as_slice(records: Array) -> "Array | slice":
-    """Return ascending record numbers as a slice where they follow each other."""
+    """Return ascending record numbers as a slice if they are consecutive."""
     if len(records) and records[-1] - records[0] + 1 == len(records):
         return slice(int(records[0]), int(records[-1]) + 1)
     return records
@@ -226,9 +226,9 @@ def _taken(array: "Array | pa.Array", records: Array) -> "Array | pa.Array":
 
 
 class StoredAggregates:
-    """What the records of a tree hold, and which aggregates of queries that answers.
+    """The partials stored in the records of a tree, and the query aggregates that they can answer.
 
-    aggregates: those of the tree's definition, and the arrays of each: none for one that the tree could not keep.
+    aggregates: those of the tree's definition, and the arrays of each, which are empty if the tree could not store it.
     """
 
     def __init__(self, aggregates: Sequence[tuple[BoundAggregate, Arrays]]) -> None:
@@ -248,16 +248,16 @@ class StoredAggregates:
                     values = np.asarray(array)
                     magnitude = _magnitude(values) if need is Needs.SUM else 0.0
                     self._magnitudes[call.arguments] = max(magnitude, self._magnitudes.get(call.arguments, 0.0))
-                    # whole numbers are added as doubles where adding all of them up might leave 64 bits
+                    # integers are added as doubles if adding all of them might exceed 64 bits
                     exact = values if magnitude <= _EXACT_SUM_MAX else values.astype(np.float64)
                     self._totals[call.arguments, need] = exact
             else:
                 self._others.append((call, arrays))
 
     def source(self, call: BoundAggregate) -> Callable[[Cuboid], Aggregate] | None:
-        """Return what makes an aggregate of a query over the records of a cuboid; None where the tree does not have it.
+        """Return the factory of an aggregate of a query over the records of a cuboid; None if the tree does not store it.
 
-        The columns of its arguments have no nulls.
+        The columns of its arguments must have no nulls.
         """
         aggregate = call.aggregate
         is_nullable = isinstance(aggregate, NullSkipping)
@@ -300,7 +300,7 @@ class StoredAggregates:
 
 
 def _magnitude(values: Array) -> float:
-    """Return a bound of what adding up any of some numbers can give, where they are whole."""
+    """Return an upper bound of any sum of some integers; 0 for other numbers."""
     return float(np.abs(values.astype(np.float64)).sum()) if values.dtype == np.int64 else 0.0
 
 
@@ -317,7 +317,7 @@ def _is_same_state(stored: Aggregate, wanted: Aggregate) -> bool:
 
 
 def _halves(arrays: Sequence[Sent]) -> Partial:
-    """Return the partial of an exact sum of whole numbers."""
+    """Return the partial of an exact sum of integers."""
     (sums,) = arrays
     return np.stack([sums >> _HALF_BITS, sums & ((1 << _HALF_BITS) - 1), np.ones(len(sums), np.int64)], axis=1)
 

@@ -17,7 +17,7 @@ KeySet: TypeAlias = tuple[int, ...]
 class AggregateCall(Protocol):
     """An aggregate of the query, with the expressions that are evaluated for each row.
 
-    filter: the column of flags (bool) that tells which rows the aggregate takes; None for all.
+    filter: the column of flags (bool) that selects the rows of the aggregate; None for all.
     """
 
     @property
@@ -32,12 +32,12 @@ class AggregateCall(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """Groups of one segment, of several, or of a server.
+    """The groups of one segment, of several, or of a server.
 
     keys: one for each GROUP BY expression, single values [num_groups]; rows are distinct, null equals null, NaN equals
     NaN, 0.0 equals -0.0.
     partials: one for each aggregate, with an entry for each group.
-    limit_reached: a segment had more groups than its limit, so groups, and rows of other groups, may be missing.
+    limit_reached: a segment had more groups than its limit, so that groups, and rows of other groups, may be missing.
     """
 
     keys: tuple[Key, ...]
@@ -55,13 +55,13 @@ def take_key(key: Key, rows: Array) -> Key:
 
 
 def select_groups(table: GroupTable, aggregates: Sequence[AggregateCall], groups: Array) -> GroupTable:
-    """Return the table that holds only these groups (int64), in this order."""
+    """Return a table of only these groups (int64), in this order."""
     partials = tuple(call.aggregate.select(p, groups) for call, p in zip(aggregates, table.partials, strict=True))
     return GroupTable(tuple(take_key(key, groups) for key in table.keys), partials, len(groups), table.limit_reached)
 
 
 def slice_key(key: Key, start: int, stop: int) -> Key:
-    """Return the keys of the groups in [start, stop), which are not copied."""
+    """Return the keys of the groups in [start, stop), without copying."""
     nulls = None if key.nulls is None else key.nulls[start:stop]
     if isinstance(key, EncodedVector):
         return EncodedVector(key.ids[start:stop], key.dictionary, None, nulls)
@@ -69,5 +69,5 @@ def slice_key(key: Key, start: int, stop: int) -> Key:
 
 
 def key_values(table: GroupTable) -> tuple[Vector, ...]:
-    """Return the keys decoded."""
+    """Return the decoded keys."""
     return tuple(key.decode() if isinstance(key, EncodedVector) else key for key in table.keys)

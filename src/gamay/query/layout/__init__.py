@@ -1,4 +1,4 @@
-"""How the segments of a table should be stored, and segments stored anew like that.
+"""Layout: how the segments of a table should be stored, and how stored segments are rewritten to match.
 
-In: a segment, and the table's schema and config. Out: a folder with its rows. Start with `rebuild`.
+Input: a segment, and the table's schema and config. Output: a folder with its rows. Start with `rebuild`.
 """

@@ -1,4 +1,4 @@
-"""Rows that have one of some values in a column."""
+"""Rows that have one of several values in a column."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +16,9 @@ _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
 
 def values_of_texts(spec: FieldSpec, texts: Sequence[str]) -> pa.Array:
-    """Return values of a column that are given as texts: bytes in hexadecimal, times in milliseconds since 1970.
+    """Parse values of a column from texts: bytes in hexadecimal, times in milliseconds since 1970.
 
-    Raises InvalidConfigError for what is no value of the column.
+    Raises InvalidConfigError for a text that is not a value of the column.
     """
     kind = arrow_type(spec.data_type, True)
     try:
@@ -33,7 +33,7 @@ def values_of_texts(spec: FieldSpec, texts: Sequence[str]) -> pa.Array:
 
 
 def rows_with(column: pa.Array, values: pa.Array) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return for each row whether it has one of the values, in a multi-value column at least once: bool [rows]."""
+    """Return a flag for each row that has one of the values, in a multi-value column at least once: bool [rows]."""
     if not pa.types.is_list(column.type):
         return np.asarray(pc.is_in(column, value_set=values.cast(column.type)).to_numpy(zero_copy_only=False), np.bool_)
     found = np.zeros(len(column), np.bool_)

@@ -1,4 +1,4 @@
-"""Bringing a segment's encodings and indexes in line with what the table config says now."""
+"""Rewriting of a segment so that its encodings and indexes match the current table config."""
 
 import logging
 import os
@@ -40,10 +40,10 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """How the segments of a table should be stored.
+    """The required storage of a table's segments.
 
-    of_archives: in the deep store, from where servers take them: with the columns that the schema has now, of its types.
-    Servers themselves show columns that are missing by their default values, and make indexes of some types alone.
+    of_archives: for segments in the deep store, from which servers download them: with the columns and types of the current
+    schema. Servers themselves fill in default values for missing columns, and build indexes of some types only locally.
     """
 
     schema: Schema
@@ -51,7 +51,7 @@ class TableLayout:
     of_archives: bool = False
 
     def of_tier(self, tier: str) -> "TableLayout":
-        """Return how segments of a tier are stored; overwrites that were never validated and fail are left out."""
+        """Return the layout of a tier's segments; ignores invalid overwrites that were never validated."""
         try:
             config = overwritten(self.config, tier)
         except InvalidConfigError as error:
@@ -61,17 +61,17 @@ class TableLayout:
 
     @property
     def in_memory(self) -> bool:
-        """Whether segments are read into memory as a whole, rather than mapped."""
+        """Whether segments are read into memory completely, rather than mapped."""
         return self.config.indexing.load_mode == "HEAP"
 
     def fingerprint(self) -> str:
-        """Return a short text that changes whenever encodings or indexes might."""
+        """Return a short text that changes whenever encodings or indexes may change."""
         document = self.config.to_json()
         parts = [self.schema.to_json(), document.get("tableIndexConfig"), document.get("fieldConfigList")]
         return f"{zlib.crc32(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)):08x}"
 
     def matches(self, info: SegmentMetadata) -> bool:
-        """Whether a segment is stored like this already; servers cannot help columns of other types than the schema's.
+        """Whether a segment already has this layout; servers do not convert columns of another type than the schema's.
 
         With `skipSegmentPreprocess` segments stay as they were pushed.
         """
@@ -90,12 +90,12 @@ class TableLayout:
         return self._timestamp_columns(info) == info.timestamp_columns
 
     def _timestamp_columns(self, info: SegmentMetadata) -> dict[str, TimestampColumn]:
-        """Return the columns that timestamp indexes should derive from those that a segment has."""
+        """Return the columns that timestamp indexes should derive from a segment's columns."""
         bases = (spec for spec in self.schema.stored_fields if spec.name in info.columns)
         return {column.name: column for spec in bases for column in self.config.timestamp_columns(self.schema, spec)}
 
     def star_trees(self, info: SegmentMetadata) -> list[TreeDefinition]:
-        """Return the star-trees that a segment should have; those that were never validated and fail are left out."""
+        """Return the star-trees that a segment should have; ignores invalid ones that were never validated."""
         if self.config.indexing.skip_segment_preprocess:
             return []
         try:
@@ -105,11 +105,11 @@ class TableLayout:
             return []
 
     def is_met_by(self, segment: ImmutableSegment) -> bool:
-        """Whether a segment is stored like this already, its star-trees and secondary indexes included."""
+        """Whether a segment already has this layout, including its star-trees and secondary indexes."""
         return self.matches(segment.info) and self.matches_indexes(segment) and self.matches_star_trees(segment)
 
     def matches_star_trees(self, segment: ImmutableSegment, *, verify: bool = False) -> bool:
-        """Whether a segment has its star-trees already, and no others; with `verify`, undamaged ones."""
+        """Whether a segment has exactly its star-trees; with `verify`, also whether they are undamaged."""
         if self.config.indexing.skip_segment_preprocess:
             return True
         wanted = [definition.config for definition in self.star_trees(segment.info)]
@@ -128,7 +128,7 @@ class TableLayout:
         return [index for index in declared if not self.of_archives or index_type(index.kind).is_portable]
 
     def matches_indexes(self, segment: ImmutableSegment) -> bool:
-        """Whether a segment has its secondary indexes already, sound ones, and no others."""
+        """Whether a segment has exactly its secondary indexes, all of them intact."""
         if self.config.indexing.skip_segment_preprocess:
             return True
         return buildable(self.indexes, segment.info) == [stored.declaration for stored in segment.indexes]
@@ -145,7 +145,7 @@ class TableLayout:
         if num_docs and (column.stats.minimum is not None) != self.config.keeps_bounds(self.schema, spec.name):
             return False
         present = set(column.index_sizes())
-        # The order of the rows of a sorted column answers what these two would, so they are never built for one.
+        # The row order of a sorted column replaces these two, so that they are never built for one.
         is_sorted = has_dictionary and column.stats.is_sorted
         wants = {
             "forward": wanted.forward,
@@ -157,11 +157,11 @@ class TableLayout:
 
 
 def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock: Clock) -> Path:
-    """Store a segment as the layout says, as `out_dir/<name>`, and return that folder.
+    """Store a segment with the given layout, as `out_dir/<name>`, and return that folder.
 
-    Its rows are written again where columns or the indexes among their buffers differ; else its files are linked, and those
-    of the secondary indexes that are still wanted. Star-trees are built anew. Raises InvalidConfigError when an index among
-    the buffers cannot be built.
+    Its rows are rewritten if columns or the indexes in their buffers differ; otherwise its files are linked, with those of
+    the secondary indexes that are still needed. Star-trees are built anew. Raises InvalidConfigError if an index in the
+    buffers cannot be built.
     """
     is_same = layout.matches(segment.info)
     folder = _linked(segment, out_dir) if is_same else _rewritten(segment, layout, out_dir)
@@ -194,9 +194,9 @@ def _rewritten(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) ->
 
 
 def conformed_rows(segment: ImmutableSegment, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a segment, in their order, as conformed batches; columns that it does not have are null.
+    """Yield the rows of a segment, in order, as conformed batches; missing columns are null.
 
-    Raises InvalidConfigError for a column whose values cannot have the type that the schema says.
+    Raises InvalidConfigError for a column whose values cannot be converted to the schema's type.
     """
     names = [spec.name for spec in schema.stored_fields]
     columns = {name: segment.column(name).with_forward() for name in names if name in segment.column_names}

@@ -1,1 +1,1 @@
-"""What a query may use: memory, time, a place in the queue. Start at `budget`."""
+"""Limits on a query: memory, time, a place in the queue. Start with `budget`."""

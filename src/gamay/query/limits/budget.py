@@ -1,9 +1,8 @@
-"""What a query may hold in memory and read, and what all queries of a process may hold together.
+"""Budgets: the memory and the reads of a query, and the memory of all queries of a process.
 
-Bytes are counted by those who hold them (`gamay.query.limits.memory_size`), between blocks of rows: what a block needs for a
-moment comes on top. A query that passes its budget is ended; when all of them together pass the budget of the process, the
-one that holds most is, and so it is when the process has nearly all the memory that it may use
-(`gamay.query.limits.memory_watch`).
+Holders count their bytes (`gamay.query.limits.memory_size`) between blocks of rows; temporary memory of a block is not
+included. A query that exceeds its budget is ended. If all queries together exceed the budget of the process, or if the
+process is close to its memory limit (`gamay.query.limits.memory_watch`), the query that holds the most is ended.
 """
 
 import logging
@@ -27,16 +26,14 @@ TOTAL_SETTING = "gamay.query.memory.total.bytes"
 # Shares of the machine's memory: of all queries together, and of one of them.
 _TOTAL_SHARE = 0.5
 _QUERY_SHARE = 0.25
-# What a process holds besides queries (262 MB without mapped files, of all roles in one, after its first queries), and the
-# least share of the memory that queries get where that is nearly all.
+# Memory that a process needs besides queries (262 MB without mapped files, of all roles in one, after its first queries),
+# and the minimum share for queries if that is nearly all of the memory.
 _OWN_BYTES = 300 << 20
 _LEAST_SHARE = 0.125
-# The share of the memory from which on a query is to blame when there is hardly any left, and how long the others wait until
-# it has given back what it holds.
+# The share of the memory from which a query is held responsible if hardly any is left, and how long others wait for it to
+# release its memory.
 _BLAMED_SHARE = 1 / 64
 _WAIT_S = 0.5
-# The share of the memory from which on a query is to blame when there is hardly any left, and how long the others wait until
-# it has given back what it holds.
 
 _ADVICE = {
     "distinct values": "filter more, group by or count fewer, or use an approximate function such as DISTINCTCOUNTHLL",
@@ -49,10 +46,10 @@ _ADVICE = {
 
 
 class ProcessBudget:
-    """What the queries of a process may hold together. query_bytes: what one of them may, unless it is told otherwise.
+    """The memory budget of all queries of a process. query_bytes: the default limit of one query.
 
-    space: where they may put groups that do not fit. watch: knows when the process itself has too much, None is never. These
-    are the defaults, for what the cluster's settings leave open.
+    space: for groups that do not fit in memory. watch: detects when the process is short of memory; None disables that.
+    These are defaults, used for settings that the cluster does not set.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class ProcessBudget:
 
     @classmethod
     def of_machine(cls, folder: Path | None = None) -> "ProcessBudget":
-        """Return half of the machine's memory for all queries, and a quarter for one; less where it is small.
+        """Return a budget of half of the machine's memory for all queries, and a quarter for one; less on a small machine.
 
         folder: see `SpillSpace`.
         """
@@ -79,7 +76,7 @@ class ProcessBudget:
         return cls(*shares_of(memory), SpillSpace(folder), MemoryWatch(memory))
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over what the cluster's settings say, for queries that come from now on."""
+        """Apply the cluster's settings to future queries."""
         total, query, spilled = self._defaults
         self.total_bytes = _whole(settings.get(TOTAL_SETTING), total)
         self.query_bytes = min(_whole(settings.get(QUERY_SETTING), query), self.total_bytes)
@@ -87,9 +84,9 @@ class ProcessBudget:
         self.space.max_bytes = int(text) if text.isdigit() else spilled
 
     def relieve(self) -> "Budget | None":
-        """Return the query that takes most, which is ended, where all together take too much; else None.
+        """End the query that takes the most memory, if all together take too much, and return it; else None.
 
-        For callers that have the lock.
+        The caller must hold the lock.
         """
         why = self._why_too_much()
         if why is None:
@@ -99,12 +96,12 @@ class ProcessBudget:
         return most
 
     def wait_for(self, ended: "Budget") -> bool:
-        """Wait a moment until a query that was ended has given back its memory, or others have; return whether it is so."""
+        """Wait briefly until an ended query, or others, released enough memory; return whether that happened."""
         with self.closed:
             return self.closed.wait_for(lambda: ended not in self.holding or self._why_too_much() is None, _WAIT_S)
 
     def count_unsent(self, num_bytes: int) -> None:
-        """Count so many bytes more of answers that wait until they are read, which no query holds any more; or fewer."""
+        """Add to the bytes of answers that wait to be read, which no query holds any more; negative to subtract."""
         with self.closed:
             self.held += num_bytes
             if num_bytes < 0:
@@ -126,14 +123,15 @@ class ProcessBudget:
 
 
 def shares_of(memory: int) -> tuple[int, int]:
-    """Return what all queries together, and what one of them, may hold of so many bytes that the process may use."""
+    """Return the budgets of all queries together, and of one of them, given the memory that the process may use."""
     total = max(min(int(memory * _TOTAL_SHARE), memory - _OWN_BYTES), int(memory * _LEAST_SHARE))
     return total, min(int(memory * _QUERY_SHARE), total)
 
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """How much a query may read; None is no limit. is_enforced: whether passing one ends the query, or is only logged."""
+    """Limits on the reads of a query; None is no limit. is_enforced: whether exceeding one ends the query, or is only
+    logged."""
 
     docs: int | None = None
     entries_in_filter: int | None = None
@@ -141,7 +139,7 @@ class ScanLimits:
     is_enforced: bool = True
 
     def check(self, stats: QueryStats) -> None:
-        """Raise QueryError 246 (or log) when a query has read more than it may."""
+        """Raise QueryError 246 (or log) if a query has read more than a limit allows."""
         read = (
             ("maxDocsScanned", self.docs, stats.num_docs_scanned, "rows"),
             ("maxEntriesScannedInFilter", self.entries_in_filter, stats.num_entries_scanned_in_filter, "values in WHERE"),
@@ -164,9 +162,9 @@ class ScanLimits:
 
 
 class ScanProgress:
-    """What the scans of a query have read so far, in segments that may not be done yet.
+    """The reads of a query's scans so far, including segments in progress.
 
-    columns_read: how many values are read of each row that a scan lets through.
+    columns_read: the number of values read for each row that a scan matches.
     """
 
     __slots__ = ("_lock", "columns_read", "entries", "rows")
@@ -178,7 +176,7 @@ class ScanProgress:
         self.rows = 0
 
     def add(self, limits: ScanLimits, entries: int = 0, rows: int = 0) -> None:
-        """Count more; raises QueryError 246 when that is more than the limits allow, where they are enforced."""
+        """Add to the counts; raises QueryError 246 if that exceeds enforced limits."""
         with self._lock:
             self.entries += entries
             self.rows += rows
@@ -187,14 +185,14 @@ class ScanProgress:
                 num_entries_scanned_in_filter=self.entries,
                 num_entries_scanned_post_filter=self.rows * self.columns_read,
             )
-        if limits.is_enforced:  # what is only logged is logged once, after the segment
+        if limits.is_enforced:  # limits that only log do so once, after the segment
             limits.check(found)
 
 
 class Budget:
-    """What one query holds and may hold. process: shared with the other queries.
+    """The memory and reads of one query, and their limits. process: shared with the other queries.
 
-    scan: None where nothing limits what is read. progress: how much of that was. parts: counters of each execution.
+    scan: None without limits on reads. progress: the reads so far. parts: counters of each execution.
     """
 
     __slots__ = (
@@ -223,38 +221,38 @@ class Budget:
         self.scan = scan
         self.held = 0
         self.peak = 0
-        self.ended: str | None = None  # why, when others needed the memory that this query holds
-        self.needed = 0  # what was too much, if something was: no part of the query goes on then
+        self.ended: str | None = None  # the reason, if others needed the memory that this query holds
+        self.needed = 0  # the bytes that exceeded the limit, if any: then no part of the query continues
         self.by_part: dict[str, int] | None = None
         self.progress = ScanProgress()
         self.parts: list[QueryStats] = []
-        self.reserved: dict[int, tuple[str, int]] = {}  # by thread, until it tells what it holds, or is done
+        self.reserved: dict[int, tuple[str, int]] = {}  # by thread, until it reports what it holds, or ends
         self._file: SpillFile | None = None
 
     @property
     def taken(self) -> int:
-        """How many bytes the query holds, or is about to."""
+        """The bytes that the query holds or has reserved."""
         return self.held + sum(num_bytes for _, num_bytes in self.reserved.values())
 
     def spill_file(self) -> SpillFile:
-        """Return the query's file for groups that do not fit its memory, which is there until `close`."""
+        """Return the query's file for groups that do not fit in memory; it exists until `close`."""
         with self.process.lock:
             if self._file is None:
                 self._file = SpillFile(self.process.space)
             return self._file
 
     def stats(self) -> QueryStats:
-        """Return the counters of what was done so far, in this process."""
+        """Return the counters of the work done so far, in this process."""
         found = QueryStats()
         for part in self.parts:
             found.add(part)
-        # of the segment in which the query was ended, its counters know nothing yet
+        # they do not include the segment in which the query was ended
         found.num_docs_scanned = max(found.num_docs_scanned, self.progress.rows)
         found.num_entries_scanned_in_filter = max(found.num_entries_scanned_in_filter, self.progress.entries)
         return found
 
     def change(self, what: str, num_bytes: int) -> None:
-        """Add to what a part holds (or take away); raises QueryError 245 when it is too much now."""
+        """Add to the bytes of a part (or subtract); raises QueryError 245 if the total exceeds the limit."""
         process = self.process
         with process.lock:
             by_part = self._parts()
@@ -272,7 +270,8 @@ class Budget:
         self._yield_to(ended)
 
     def reserve(self, what: str, num_bytes: int) -> None:
-        """Raise QueryError 245 when so many bytes more, beside what other threads need for a moment, are too much."""
+        """Reserve temporary memory for this thread; raises QueryError 245 if it exceeds the limit, with that of other
+        threads."""
         process = self.process
         with process.lock:
             if not self.needed:
@@ -288,17 +287,17 @@ class Budget:
         self._yield_to(ended)
 
     def settle(self) -> None:
-        """Take what this thread reserved as no longer needed."""
+        """Release the reservation of this thread."""
         if self.reserved:
             with self.process.lock:
                 self._settle()
 
     def end(self, why: str) -> None:
-        """Let the query end at its next step, for the others need what it holds."""
+        """End the query at its next step, because others need its memory."""
         self.ended = self.ended or why
 
     def close(self) -> None:
-        """Give back all that the query held, in memory and on disk."""
+        """Release all that the query held, in memory and on disk."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -313,27 +312,27 @@ class Budget:
             self.process.closed.notify_all()
 
     def _parts(self) -> dict[str, int]:
-        """Return what is held, by part; from now on the query is one of those that hold something."""
+        """Return the bytes held by each part; registers the query as one that holds memory."""
         if self.by_part is None:
             self.by_part = {}
             self.process.holding.add(self)
         return self.by_part
 
     def _settle(self) -> None:
-        """Take what this thread reserved as no longer needed, unless the query ends for it, so that its errors can tell."""
+        """Release the reservation of this thread, unless it ended the query, so that errors can mention it."""
         if self.reserved and not self.needed:
             _, num_bytes = self.reserved.pop(threading.get_ident(), ("", 0))
             self.process.reserved -= num_bytes
 
     def _yield_to(self, ended: "Budget | None") -> None:
-        """Wait for the memory of a query that was ended; raises QueryError 245 when it is this one, or waits in vain."""
+        """Wait for the memory of an ended query; raises QueryError 245 if it is this one, or if the wait fails."""
         if ended is not None and self.ended is None and not self.process.wait_for(ended):
             self.end(ended.ended or "")
         if self.ended is not None:
             raise self.killed()
 
     def error(self, needed: int) -> QueryError:
-        """Return the error of a query that would hold so many bytes."""
+        """Return the error of a query that needs this many bytes."""
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
             f"The query needs more memory than it may have: {megabytes(needed)} of {megabytes(self.limit)} "
@@ -341,14 +340,14 @@ class Budget:
         )
 
     def killed(self) -> QueryError:
-        """Return the error of a query that was ended because all of them together took too much."""
+        """Return the error of a query that was ended because all queries together took too much."""
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
-            f"{self.ended}, and this one held {megabytes(self.taken)}; {self._most()}, or ask again later",
+            f"{self.ended}, and this one held {megabytes(self.taken)}; {self._most()}, or retry later",
         )
 
     def _most(self) -> str:
-        """Return what holds most, and what would help."""
+        """Return which part holds the most, and advice."""
         parts = dict(self.by_part or {"rows": 0})
         for what, num_bytes in self.reserved.values():
             parts[what] = parts.get(what, 0) + num_bytes
@@ -357,7 +356,7 @@ class Budget:
 
 
 def used(budget: Budget | None) -> dict[str, int]:
-    """Return what a live query holds, and the processor time of those of its parts that are done."""
+    """Return the memory of a running query, and the processor time of its finished parts."""
     stats = QueryStats() if budget is None else budget.stats()
     return {
         "cpuTimeNs": stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns,
@@ -366,7 +365,7 @@ def used(budget: Budget | None) -> dict[str, int]:
 
 
 class BudgetHolder:
-    """What one part of a query's work tells its memory to."""
+    """The counter of the memory held by one part of a query's work."""
 
     __slots__ = ("_budget", "_held", "_what")
 
@@ -376,18 +375,18 @@ class BudgetHolder:
         self._held = 0
 
     def hold(self, num_bytes: int) -> None:
-        """Tell that this part holds so many bytes now; raises QueryError 245 when that is too much."""
+        """Set the bytes that this part holds; raises QueryError 245 if that exceeds the limit."""
         change, self._held = num_bytes - self._held, num_bytes
         if change:
             self._budget.change(self._what, change)
 
     def release(self) -> None:
-        """Tell that this part holds nothing any more."""
+        """Set the bytes of this part to 0."""
         self.hold(0)
 
 
 def megabytes(num_bytes: int) -> str:
-    """Return a size as people read it."""
+    """Return a size in readable form."""
     return f"{num_bytes / 1e6:,.0f} MB" if num_bytes >= 10_000_000 else f"{num_bytes:,} bytes"
 
 

@@ -1,4 +1,4 @@
-"""The moment by which a query must be answered, and what else ends it: whoever works for the query asks between blocks."""
+"""The deadline of a query and the other reasons to end it; checked between blocks of work."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Deadline:
-    """A point on a clock's monotonic scale; checked between blocks of work, from any thread.
+    """A point in time on a clock's monotonic scale; checked between blocks of work, from any thread.
 
-    budget: the memory that the query may have; None is no limit. A deadline is the `gamay.base.guard.Guard` of its query.
-    dimensions: returns a dimension table as the query sees it, by typed name; None where there are none.
+    budget: the memory that the query may hold; None is no limit. A deadline is the `gamay.base.guard.Guard` of its query.
+    dimensions: returns a dimension table as the query sees it, by typed name; None if there are none.
 
-    Work is not cut short because this process compiled kernels meanwhile, which the first query of a kind may have to wait
-    for and no query is to blame for.
+    Work is not cut short for time that this process spent compiling kernels. The first query of a kind may have to wait for
+    that, and no query is at fault.
     """
 
     __slots__ = ("_compiled_s", "budget", "clock", "dimensions", "expires_s", "timeout_ms")
@@ -35,12 +35,12 @@ class Deadline:
 
     @classmethod
     def after_ms(cls, timeout_ms: float, clock: Clock, budget: Budget | None = None) -> "Deadline":
-        """Return the deadline that lies so many milliseconds ahead."""
+        """Return the deadline that many milliseconds from now."""
         return cls(clock, clock.monotonic_s() + timeout_ms / 1000, timeout_ms, budget)
 
     @property
     def remaining_ms(self) -> float:
-        """Milliseconds left; negative once it has passed."""
+        """Milliseconds left; negative once the deadline has passed."""
         return (self.expires_s - self.clock.monotonic_s()) * 1000
 
     def check(self) -> None:
@@ -59,52 +59,53 @@ class Deadline:
                 raise self.budget.error(self.budget.needed)
 
     def uninterrupted(self, worst_s: float) -> None:
-        """Do what `check` does: the worst is rare, and how long a query waits for its end is no reason to refuse it."""
+        """Do the same as `check`: the worst case is rare, and a query is not refused because its end may be delayed."""
         self.check()
 
     def dimension_table(self, table: str) -> "DimensionTable":
-        """Return a dimension table, the same whenever the query asks for it. Raises QueryError."""
+        """Return a dimension table, the same for the whole query. Raises QueryError."""
         if self.dimensions is None:
             raise QueryError(
-                ErrorCode.QUERY_VALIDATION, "Function 'lookUp': values are looked up for rows of a table; FROM is missing"
+                ErrorCode.QUERY_VALIDATION,
+                "Function 'lookUp': values are looked up for the rows of a table, but FROM is missing",
             )
         return self.dimensions(table)
 
     def holder(self, what: str) -> Holder:
-        """Return what a part of the work tells its memory to."""
+        """Return the holder that counts the memory of a part of the work."""
         return NULL_GUARD if self.budget is None else BudgetHolder(self.budget, what)
 
     @property
     def memory_limit(self) -> int | None:
-        """How many bytes the query may hold; None is no limit."""
+        """The bytes that the query may hold; None is no limit."""
         return None if self.budget is None else self.budget.limit
 
     def reserve(self, what: str, num_bytes: int) -> None:
-        """Raise QueryError 245 when the query may not have so many bytes more for a moment."""
+        """Reserve memory for a short time; raises QueryError 245 if the query may not have it."""
         if self.budget is not None:
             self.budget.reserve(what, num_bytes)
 
     def settle(self) -> None:
-        """Tell that this thread needs no more what it reserved."""
+        """Release the reservation of this thread."""
         if self.budget is not None:
             self.budget.settle()
 
     def scanned(self, num_entries: int) -> None:
-        """Count values that a scan has read; raises as `check`, and QueryError 246 for more than the query may read."""
+        """Count values that a scan read; raises like `check`, and QueryError 246 if the query read too much."""
         self.check()
         if self.budget is not None and self.budget.scan is not None:
             self.budget.progress.add(self.budget.scan, entries=num_entries)
 
     def matched(self, num_rows: int) -> None:
-        """Count rows that a scan has let through; raises QueryError 246 for more than the query may read."""
+        """Count rows that a scan matched; raises QueryError 246 if the query read too much."""
         if self.budget is not None and self.budget.scan is not None:
             self.budget.progress.add(self.budget.scan, rows=num_rows)
 
 
 class CancellableDeadline(Deadline):
-    """A deadline that can also be brought about by a cancellation, from any thread.
+    """A deadline that can also be cancelled, from any thread.
 
-    on_cancel: called by the thread that cancels, so that nobody has to wait for the next check.
+    on_cancel: called by the cancelling thread, so that nobody has to wait for the next check.
     """
 
     __slots__ = ("is_cancelled", "on_cancel")
@@ -115,14 +116,14 @@ class CancellableDeadline(Deadline):
         self.on_cancel: Callable[[], object] | None = None
 
     def cancel(self) -> None:
-        """Let the query end."""
+        """Cancel the query."""
         self.is_cancelled = True
         wake = self.on_cancel
         if wake is not None:
             wake()
 
     def check(self) -> None:
-        """Raise QueryError 503 when the query was cancelled; 250 and 245 as any deadline."""
+        """Raise QueryError 503 if the query was cancelled; 250 and 245 like any deadline."""
         if self.is_cancelled:
             raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled")
         Deadline.check(self)

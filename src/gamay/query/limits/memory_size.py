@@ -1,6 +1,6 @@
-"""How many bytes an object holds: arrays exactly, Python objects by a sample of them.
+"""The memory size of objects: exact for arrays, estimated from a sample for Python objects.
 
-What belongs to a segment (its mapped columns, its dictionaries) is not held by a query and counts nothing.
+Parts of a segment (its mapped columns, its dictionaries) are not held by a query, and are not counted.
 """
 
 import sys
@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 _SAMPLE = 16
-# what a Decimal, a sketch of a library and the like take, where they do not tell
+# the assumed size of a Decimal, a library's sketch etc. that do not report their size
 _OBJECT_BYTES = 128
 _BYTES_PER_RETAINED = 16
-# attributes that lead to what belongs to a segment, or is shared by all
+# attributes that refer to parts of a segment, or to shared objects
 _SHARED = frozenset({"dictionary", "_dictionary", "_entries", "_plan", "_aggregate", "_inner_aggregate"})
 _ATOMS = (int, float, bool, str, bytes, complex, type(None), type, np.dtype, np.generic, Enum)
 
 
 def held_bytes(value: Any) -> int:
-    """Return the bytes that a value and what it refers to hold."""
+    """Return the size in bytes of a value and of all it refers to."""
     kind = type(value)
     try:
         measure = _MEASURES[kind]
@@ -32,7 +32,7 @@ def held_bytes(value: Any) -> int:
 
 
 def _measure(kind: type) -> Callable[[Any], int] | None:
-    """Return what counts the bytes of a class; None where they count nothing. Found out once for each class."""
+    """Return the function that measures instances of a class; None if they count nothing. Determined once per class."""
     if issubclass(kind, np.ndarray):
         return _array_bytes
     if issubclass(kind, pa.Array | pa.ChunkedArray):
@@ -48,7 +48,7 @@ def _measure(kind: type) -> Callable[[Any], int] | None:
     if not kind.__module__.startswith("gamay."):
         return _foreign_bytes
     read = _reader(kind)
-    if read is None:  # attributes that come and go
+    if read is None:  # attributes may be added and removed
         return lambda value: sum([held_bytes(part) for name, part in vars(value).items() if name not in _SHARED])
     return lambda value: sum([held_bytes(part) for part in read(value)])
 
@@ -71,12 +71,12 @@ def _array_bytes(array: "np.ndarray[Any, Any]") -> int:
     base = array.base
     while isinstance(base, np.ndarray):
         base = base.base
-    # what lies over a mapped file has that file, or a view of it, as its base
+    # an array over a mapped file has that file, or a view of it, as its base
     return 0 if isinstance(base, memoryview) or type(base).__name__ in ("mmap", "Buffer") else int(array.nbytes)
 
 
 def _sampled(values: Iterable[Any], count: int) -> int:
-    """Return what `count` values hold, by a sample of them where they are many."""
+    """Return the size of `count` values, estimated from a sample if there are many."""
     if count <= 2 * _SAMPLE:
         return sum([_element_bytes(value) for value in values])
     total = sum(map(_element_bytes, _every(values, count // _SAMPLE)))
@@ -99,9 +99,9 @@ def _element_bytes(value: Any) -> int:
 
 
 def _reader(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
-    """Return what reads the attributes of a class with slots that may hold something; None for other classes.
+    """Return the function that reads the relevant attributes of a class with slots; None for other classes.
 
-    A property in place of a slot of a base holds nothing itself, and may have to be computed.
+    A property that overrides a base's slot holds nothing itself, and may have to be computed.
     """
     names = [
         name

@@ -1,7 +1,7 @@
-"""Watch on the memory that the process has from the system: more than queries tell of, and what the kernel ends it for.
+"""Watch on the memory that the system gave to the process, which includes more than queries count.
 
-Queries count what they hold between blocks of rows. Blocks, messages, and freed memory that an allocator keeps come on top,
-and with many queries at once that can be as much again.
+Queries count what they hold between blocks of rows. Blocks, messages, and freed memory that an allocator keeps are not
+included, and may double the total if many queries run at once; the kernel would kill the process for it.
 """
 
 import os
@@ -18,7 +18,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def anonymous_bytes() -> int:
-    """Return how many bytes of memory this process has that are no file's; 0 where the system does not say so."""
+    """Return the process's memory in bytes without that of files; 0 if the system does not report it."""
     try:
         # pages: size, resident, those of files and shared memory among these, …
         _, resident, of_files, *_ = _STATM.read_text().split()
@@ -28,10 +28,10 @@ def anonymous_bytes() -> int:
 
 
 class MemoryWatch:
-    """Watch that knows when the process is about to have all memory that it may use; looks every few milliseconds.
+    """Watch that detects when the process is close to its memory limit; measures every few milliseconds.
 
-    usable: how many bytes that is. measure: returns how many it has; taken: what it returned last. trim: gives back what is
-    free. For callers that hold one lock while they ask.
+    usable: the limit in bytes. measure: returns the bytes in use; taken: its last result. trim: releases free memory.
+    Callers must hold one lock for all calls.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class MemoryWatch:
 
     @property
     def is_short(self) -> bool:
-        """Whether hardly any memory is left, after what was free has been given back."""
+        """Return whether hardly any memory is left, even after free memory was released."""
         now_s = self._clock.monotonic_s()
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_S

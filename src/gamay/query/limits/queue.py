@@ -1,8 +1,8 @@
-"""Queries that take long wait here for one of a few threads, no more of them than there is room for.
+"""Queue in which long queries wait for one of a few threads; its length is limited.
 
-One thread more is for short queries, so that they need not wait until long ones end. What is done in Python for the most
-part takes turns: two such queries at a time would take the interpreter's lock from each other at every step outside of it,
-and twice as long (joins of a dashboard: 290 a second on four threads, 530 in turn).
+One additional thread is for short queries, so that they need not wait for long ones. Work that is mostly done in Python runs
+in turns: two such queries at a time would compete for the interpreter's lock at every step, and take twice as long (joins of
+a dashboard: 290 per second on four threads, 530 in turns).
 """
 
 import asyncio
@@ -16,17 +16,18 @@ from gamay.query.limits.deadline import CancellableDeadline
 
 T = TypeVar("T")
 
-# Queries that wait, and the bytes of their texts. A query that has waited to its deadline is answered without being run.
+# Limits on the number of waiting queries, and on the bytes of their texts. A query whose deadline passes while it waits is
+# not run.
 WAITING_MAX = 1000
-# how long the client of a query that must end waits for it to say so itself
+# how long to wait for an ended query to report its own error
 _GRACE_S = 0.05
 WAITING_BYTES_MAX = 64 << 20
-# how long a turn is waited for, should one take longer than was expected
+# how long to wait for a turn, if the previous one takes longer than expected
 _TURN_S = 0.05
 
 
 class QueryQueue:
-    """Runs work on `threads` threads, first come first served; where these are taken, what is short on one more."""
+    """Runs work on `threads` threads, first come, first served; if these are busy, short work runs on one more."""
 
     def __init__(
         self,
@@ -47,23 +48,24 @@ class QueryQueue:
 
     @property
     def inside(self) -> int:
-        """How many queries run or wait."""
+        """The number of queries that run or wait."""
         return self._inside
 
     def submit(
         self, work: Callable[[], T], num_bytes: int, *, is_short: bool = False, takes_turns: bool = False
     ) -> "Future[T]":
-        """Let work wait for its turn; num_bytes: of what it holds while it waits. is_short: whether it takes milliseconds.
+        """Queue some work. num_bytes: the memory it holds while it waits. is_short: whether it takes milliseconds.
 
-        takes_turns: whether it is done in Python for the most part, and takes few of them. Raises QueryError 211 when so
-        much waits already that more would be answered too late, or not at all.
+        takes_turns: whether it is mostly done in Python, and short. Raises QueryError 211 if so much work is waiting that
+        more would be answered too late, or not at all.
         """
         with self._lock:
             waiting = self._inside - self.threads
             if waiting >= self._waiting_max or (waiting > 0 and self._bytes + num_bytes > self._waiting_bytes_max):
                 raise QueryError(
                     ErrorCode.SERVER_OUT_OF_CAPACITY,
-                    f"{self.threads} queries run and {waiting} wait already, and no more can; ask again later, or less",
+                    f"{self.threads} queries are running and {waiting} are waiting, which is the limit; retry later, "
+                    "or send fewer queries",
                 )
             self._inside += 1
             self._bytes += num_bytes
@@ -81,11 +83,11 @@ class QueryQueue:
         is_short: bool = False,
         takes_turns: bool = False,
     ) -> T:
-        """Wait for the turn of some work, and for its end; return what it returns. The rest as for `submit`.
+        """Queue some work, wait for its end, and return its result. Other parameters as for `submit`.
 
-        Raises QueryError 211 as `submit`; and where `deadline` ends before its turn comes, 240, or 503 when it is cancelled.
-        Work that runs then ends by itself; where it does not within a moment, in the middle of a long step, nobody waits for
-        it: QueryError 250 or 503. It keeps its thread until it has ended.
+        Raises QueryError 211 like `submit`. If `deadline` passes before its turn comes, raises 240, or 503 if it is
+        cancelled. Running work ends on its own; if it does not do so within a moment, in the middle of a long step, the
+        caller stops waiting: QueryError 250 or 503. The work keeps its thread until it has ended.
         """
         loop = asyncio.get_running_loop()
         before = self._inside
@@ -104,13 +106,13 @@ class QueryQueue:
         finally:
             deadline.on_cancel = None
             cancelling.cancel()
-        if not ending.done() and future.cancel():  # its turn had not come; what runs ends by itself
+        if not ending.done() and future.cancel():  # it was still waiting; running work ends on its own
             if deadline.is_cancelled:
                 raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled while it waited for its turn")
             raise QueryError(
                 ErrorCode.QUERY_SCHEDULING_TIMEOUT,
-                f"The {deadline.timeout_ms:.0f} ms of the query ended before its turn came, with {before} others before it; "
-                "ask again later, or set a larger timeoutMs",
+                f"The {deadline.timeout_ms:.0f} ms of the query passed before its turn came, with {before} others before "
+                "it; retry later, or set a larger timeoutMs",
             )
         await asyncio.wait((ending,), timeout=_GRACE_S)
         if not ending.done():
@@ -131,12 +133,12 @@ class QueryQueue:
             self._bytes -= num_bytes
 
     def shutdown(self, wait: bool = True) -> None:
-        """End the threads; what waits is not begun any more."""
+        """Stop the threads; waiting work is not started."""
         for executor in (self._executor, self._short):
             executor.shutdown(wait=wait, cancel_futures=True)
 
 
 def _seen(ended: "asyncio.Future[T]") -> None:
-    """Take note of how work ended for which nobody waits any more, else asyncio logs that nobody did."""
+    """Retrieve the exception of abandoned work, as asyncio logs exceptions that nobody retrieves."""
     if not ended.cancelled():
         ended.exception()

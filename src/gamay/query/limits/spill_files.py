@@ -1,4 +1,4 @@
-"""Files for groups that do not fit the memory: without a name, so that nothing is left of them whatever ends the query."""
+"""Files for groups that do not fit in memory: unnamed, so that nothing is left of them however the query ends."""
 
 import mmap
 import os
@@ -14,9 +14,9 @@ SPILL_SETTING = "gamay.query.spill.max.bytes"
 
 
 class SpillSpace:
-    """The disk space of a process's queries. folder: of their files; None is the system's folder for temporary files.
+    """The disk space of a process's queries. folder: for their files; None is the system's folder for temporary files.
 
-    max_bytes: what all queries together may take; None is half of what is free on the disk, 0 lets no query spill.
+    max_bytes: the limit for all queries together; None is half of the free disk space, 0 disables spilling.
     """
 
     def __init__(self, folder: Path | None = None, max_bytes: int | None = None) -> None:
@@ -27,18 +27,18 @@ class SpillSpace:
 
     @property
     def is_off(self) -> bool:
-        """Whether queries may not spill."""
+        """Whether spilling is disabled."""
         return self.max_bytes == 0
 
     @property
     def free_bytes(self) -> int:
-        """What queries may still take."""
+        """The bytes that queries may still use."""
         if self.max_bytes is None:
             return shutil.disk_usage(self.folder or tempfile.gettempdir()).free // 2
         return max(self.max_bytes - self.used, 0)
 
     def take(self, num_bytes: int) -> None:
-        """Count bytes of a file. Raises QueryError 245 when there is no room for them."""
+        """Count bytes of a file. Raises QueryError 245 if there is no room for them."""
         with self._lock:
             free = self.free_bytes
             if num_bytes > free:
@@ -57,7 +57,7 @@ class SpillSpace:
 
 
 class SpillFile:
-    """One query's file; may be written and read by several threads. Raises QueryError 245 where the disk is full."""
+    """One query's file; thread-safe. Raises QueryError 245 if the disk is full."""
 
     def __init__(self, space: SpillSpace) -> None:
         self._space = space
@@ -68,7 +68,7 @@ class SpillFile:
         self._file = tempfile.TemporaryFile(dir=space.folder, buffering=0)  # noqa: SIM115 - it lives as long as the query
 
     def append(self, buffers: "Sequence[bytes | memoryview]") -> int:
-        """Write buffers one after the other; return where they begin."""
+        """Write buffers one after the other; return the offset of the first."""
         num_bytes = sum(len(buffer) for buffer in buffers)
         self._space.take(num_bytes)
         with self._lock:
@@ -79,7 +79,7 @@ class SpillFile:
                 at += os.pwrite(self._file.fileno(), buffer, at)
         except OSError as error:
             raise _unwritable(error) from error
-        if at != start + num_bytes:  # as happens where a disk is full
+        if at != start + num_bytes:  # the disk may be full
             raise _unwritable(OSError("no space left on device"))
         return start
 
@@ -88,14 +88,14 @@ class SpillFile:
         return _cut(memoryview(os.pread(self._file.fileno(), sum(sizes), start)), 0, sizes)
 
     def mapped(self, places: Sequence[tuple[int, Sequence[int]]]) -> list[memoryview]:
-        """Return buffers, given by where they begin and their sizes, in memory of the file, which outlives `close`."""
+        """Return buffers, given their offsets and sizes, in mapped memory of the file, which outlives `close`."""
         if not self._size:
             return [memoryview(b"") for _, sizes in places for _ in sizes]
         view = memoryview(mmap.mmap(self._file.fileno(), self._size, prot=mmap.PROT_READ))
         return [buffer for start, sizes in places for buffer in _cut(view, start, sizes)]
 
     def close(self) -> None:
-        """Give back the disk space."""
+        """Release the disk space."""
         self._file.close()
         self._space.give_back(self._size)
         self._size = 0

@@ -1,4 +1,4 @@
-"""One dictionary for each key, instead of one for each segment: looked up once, not again in each partition."""
+"""One dictionary for each key instead of one for each segment: merged once, not again in each partition."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -12,20 +12,21 @@ from gamay.query.groupby.table import GroupTable
 
 
 class CommonDictionaries:
-    """The dictionaries of the keys of some tables, those of each key as one. Keys without, or with larger ones, stay."""
+    """The dictionaries of the keys of some tables, merged by key. Keys without dictionaries, or with large ones, stay as
+    they are."""
 
     def __init__(self, tables: Sequence[GroupTable]) -> None:
         num_groups = sum(table.num_groups for table in tables)
         self._of_keys = [_common(keys, num_groups) for keys in zip(*(table.keys for table in tables), strict=True)]
 
     def recoded(self, table: GroupTable) -> GroupTable:
-        """Return one of the tables, or some of its groups, by the common dictionaries."""
+        """Return one of the tables, or some of its groups, encoded with the common dictionaries."""
         keys = tuple(map(_recoded, table.keys, self._of_keys))
         return GroupTable(keys, table.partials, table.num_groups, table.limit_reached)
 
 
 _Codes: TypeAlias = dict[int, tuple[Array, Vector]]
-"""By the identity of a dictionary's values: the place of each of them in the common dictionary, and that dictionary."""
+"""By the identity of a dictionary's values: the positions of its values in the common dictionary, and that dictionary."""
 
 
 def _common(keys: Sequence[Key], num_groups: int) -> _Codes:

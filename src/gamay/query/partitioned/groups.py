@@ -1,4 +1,4 @@
-"""Tables of groups by partition: in any order and with repeats in, merged and one partition at a time out."""
+"""Tables of groups by partition: tables in any order and with repeats go in, merged partitions come out one by one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
 from gamay.query.pool import WorkPool
 
-# Partitions that are merged at once have so many groups together: each merge costs 0.3 ms, whatever its size, and what it
-# looks groups up in stays in the second-level cache (a million groups take 59 ms in 16 merges, 73 in 64).
+# The number of groups of partitions that are merged at once: each merge costs 0.3 ms, whatever its size, and its lookup
+# table stays in the second-level cache (a million groups take 59 ms in 16 merges, 73 in 64).
 _MERGED_GROUPS = 1 << 16
-# a partition that takes more of the memory is divided again: merging needs its tables, and the merged one beside them
+# a partition with a larger share of the memory is divided again: merging needs its tables and the merged one
 _PARTITION_SHARE = 8
 
 
 class Piece(Protocol):
-    """Some groups of one partition. num_bytes: what they take in memory, about. are_distinct: whether none occurs twice."""
+    """Some groups of one partition. num_bytes: their approximate size in memory. are_distinct: whether none occurs twice."""
 
     @property
     def are_distinct(self) -> bool: ...
@@ -75,7 +75,7 @@ def _slice_partial(aggregate: Aggregate, partial: Partial, start: int, stop: int
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return pieces of adjacent partitions, those of one table in memory as one: they follow each other there."""
+    """Return pieces of adjacent partitions, with adjacent pieces of one table in memory joined."""
     held: dict[int, _Held] = {}
     others: list[Piece] = []
     for piece in pieces:
@@ -127,7 +127,7 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Groups as another process has sent them."""
+    """Groups as received from another process."""
 
     shape: TableShape
     buffers: Sequence[memoryview]
@@ -146,10 +146,10 @@ class _Sent:
 
 
 class PartitionedGroups:
-    """Groups of one query by the partition that the hash of their keys falls into.
+    """Groups of one query, partitioned by the hash of their keys.
 
-    file: where groups are stored, which must be open as long as they are read; None where all are in memory. level: how
-    often the groups have been divided before. width: how many partitions lie together, at the place of the first of them.
+    file: stores groups, and must stay open as long as they are read; None if all are in memory. level: how many times the
+    groups were divided before. width: how many partitions are stored together, at the position of the first of them.
     limit_reached: see `GroupTable`.
     """
 
@@ -184,7 +184,7 @@ class PartitionedGroups:
     def received(
         cls, aggregates: Sequence[AggregateCall], tables: Iterator[tuple[TableShape, Sequence[memoryview]]]
     ) -> "PartitionedGroups":
-        """Return what another process has `encoded`; the groups are read when they are asked for."""
+        """Return the groups that another process `encoded`; they are read when needed."""
         parts = cls(aggregates)
         for shape, buffers in tables:
             parts._pieces[shape.positions[-1]].append(_Sent(shape, buffers))
@@ -193,11 +193,11 @@ class PartitionedGroups:
 
     @property
     def num_groups(self) -> int:
-        """How many groups there are at most: those that occur several times are counted so often."""
+        """The maximum number of groups: those that occur several times count each time."""
         return sum(piece.num_groups for pieces in self._pieces for piece in pieces)
 
     def hold(self, table: GroupTable, *, are_distinct: bool = False) -> None:
-        """Add the groups of a table, which stay in memory, in the order of their partitions."""
+        """Add the groups of a table, keeping them in memory in the order of their partitions."""
         if not table.num_groups:
             return
         order, partitions = self._divided(table)
@@ -208,7 +208,7 @@ class PartitionedGroups:
             self._among(partition).append(piece)
 
     def store(self, table: GroupTable) -> None:
-        """Add the groups of a table by writing them to the file; may be called by several threads. Raises QueryError 245."""
+        """Add the groups of a table by writing them to the file; thread-safe. Raises QueryError 245."""
         assert self._file is not None
         order, partitions = self._divided(table)
         for partition, start, end in partitions:
@@ -217,7 +217,8 @@ class PartitionedGroups:
             self._among(partition).append(self._stored(self._file, part, ()))
 
     def settled(self, pool: WorkPool) -> "PartitionedGroups":
-        """Return the same groups, each in one table, merged by the threads of a pool; as they are where some are stored."""
+        """Return the same groups, each in one table, merged by the threads of a pool; unchanged if some are stored on
+        disk."""
         if self._file is not None:
             return self
         width = self._merged_width(pool.threads)
@@ -232,18 +233,18 @@ class PartitionedGroups:
         return merged
 
     def _merged_width(self, threads: int) -> int:
-        """Return how many partitions are merged at once: some for each thread, and not too many groups."""
+        """Return how many partitions to merge at once: some for each thread, and not too many groups."""
         width, num_groups = self._width, self.num_groups
         while 2 * threads * width < NUM_PARTITIONS and 2 * width * num_groups <= NUM_PARTITIONS * _MERGED_GROUPS:
             width *= 2
         return width
 
     def encoded(self, keys: KeySet = ()) -> tuple[list[TableShape], list[memoryview]]:
-        """Return the tables of all partitions, to be sent; where groups were stored, the buffers lie in the file.
+        """Return the tables of all partitions, for sending; buffers of stored groups are in the file.
 
-        keys: of a grouping set. The positions of each table are these, and the number of its partition.
+        keys: of a grouping set. The positions of each table are these, followed by the number of its partition.
         """
-        if self._width > 1:  # who receives them knows of single partitions only
+        if self._width > 1:  # the receiver expects single partitions
             single = PartitionedGroups(self._aggregates, self._file, self._level)
             for _, table in self.partitions():
                 single.hold(table, are_distinct=True)
@@ -258,21 +259,21 @@ class PartitionedGroups:
         return [one.shape for one in stored], self._file.mapped([(one.start, one.sizes) for one in stored])
 
     def merged(self) -> GroupTable:
-        """Return all groups in one table. Raises QueryError 245 where they do not fit the memory."""
+        """Return all groups in one table. Raises QueryError 245 if they do not fit in memory."""
         return merge_group_tables([table for _, table in self.partitions()], self._aggregates)
 
     def partitions(self) -> Iterator[tuple[int, GroupTable]]:
-        """Yield (partition, table): each group in one table, the tables of a partition one after the other."""
+        """Yield (partition, table): each group in one table, the tables of a partition consecutively."""
         for partition in range(NUM_PARTITIONS):
             for table in self._merged(self._pieces[partition]):
                 yield partition, table
 
     def _among(self, partition: int) -> list[Piece]:
-        """Return the pieces of a partition, among those that lie together."""
+        """Return the pieces of a partition that is stored together with others."""
         return self._pieces[partition // self._width * self._width]
 
     def _taken(self, start: int, stop: int, dictionaries: CommonDictionaries) -> list[GroupTable]:
-        """Merge the partitions [start, stop) of tables in memory, which are let go."""
+        """Merge the partitions [start, stop) of tables in memory, and release these."""
         pieces = _joined([piece for partition in range(start, stop) for piece in self._pieces[partition]])
         self._pieces[start:stop] = [[] for _ in range(start, stop)]
         return list(self._merged([self._recoded(piece, dictionaries) for piece in pieces]))
@@ -282,7 +283,7 @@ class PartitionedGroups:
         return _Whole(table, piece.num_bytes, piece.are_distinct)
 
     def _divided(self, table: GroupTable) -> tuple[Array, list[tuple[int, int, int]]]:
-        """Return the groups in the order of their partitions, and (partition, start, end) of those that have some."""
+        """Return the groups sorted by partition, and (partition, start, end) for each nonempty partition."""
         self.limit_reached |= table.limit_reached
         numbers = partitions_of(table.keys, table.num_groups, self._level)
         order = np.argsort(numbers, kind="stable")  # of 8 bits: a radix sort

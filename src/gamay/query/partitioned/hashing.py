@@ -1,4 +1,4 @@
-"""The partition of each group, by a hash of the values of its keys."""
+"""The partition of each group, by a hash of its keys."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from gamay.kernels.sketch.hll import hash_bytes, hash_longs
 
 _BITS = 6
 NUM_PARTITIONS = 1 << _BITS
-# how often a partition that is too large can be divided again
+# how many times a partition that is too large can be divided again
 LEVELS = 5
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -21,7 +21,8 @@ _NULL = np.uint32(0x5BD1E995)
 
 
 def partitions_of(keys: Sequence[Key], num_groups: int, level: int) -> Array:
-    """Return the partition of each group: uint8 [num_groups], below `NUM_PARTITIONS`. level: 0, 1, … use other bits."""
+    """Return the partition of each group: uint8 [num_groups], below `NUM_PARTITIONS`. level: each level (0, 1, …) uses
+    other bits."""
     mixed = np.zeros(num_groups, np.uint64)
     for key in keys:
         mixed = (mixed ^ _hashes(key)) * _ODD

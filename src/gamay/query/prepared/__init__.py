@@ -1,5 +1,7 @@
-"""Queries of known shapes: literals go into the filter of a statement bound before, few rows straight into an answer.
+"""Prepared queries: literals are inserted into the filter of a statement bound before, and few rows go straight into an
+answer.
 
-In: queries, or the literals of their texts, and segments. Out: bound queries, filters, and the answers of small queries.
+Input: queries, or the literals of their texts, and segments. Output: bound queries, filters, and answers of small queries.
+Start with `statements`, then `lookup`.
 Start at `statements`, then `lookup`.
 """

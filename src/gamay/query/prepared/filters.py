@@ -1,8 +1,8 @@
-"""The filter of a query of known shape, straight from the literals of its text as they are written.
+"""The filter of a query of known shape, built directly from the literals of its text.
 
-Which column each literal is compared with, and what a literal must look like to be of the column's type as it stands, is
-known from the template. Where a literal looks otherwise (`intCol = 5.5`, a number beyond 64 bits, a date as text), or makes
-a condition constant, it is left to `gamay.query.bind.binder`.
+The template determines the column that each literal is compared with, and the form that a literal must have to be a plain
+value of the column's type. Literals of another form (`intCol = 5.5`, a number beyond 64 bits, a date as text), and those
+that make a condition constant, are left to `gamay.query.bind.binder`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ from gamay.sql.text.slots import Computed, Slot
 Sources: TypeAlias = Sequence[str]
 """The distinct literals of a text, as written."""
 Read: TypeAlias = Callable[[Sources], Any]
-"""Returns a literal as a value of its column; raises ValueError where that takes more than reading it."""
+"""Returns the value of a literal for its column; raises ValueError if it needs more than parsing."""
 Leaf: TypeAlias = Callable[[Sources], Filter]
 """Returns a predicate, or raises ValueError."""
 
 _BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
-# so many digits always fit 64 bits, or a double without a loss
+# numbers of this many digits always fit in 64 bits, or in a double without loss
 _DIGITS_MAX = 18
 _EXACT_DIGITS_MAX = 15
 _VALUES_MAX = 16
@@ -41,15 +41,15 @@ class PreparedFilter:
     def __init__(self, leaves: Sequence[Leaf], pattern: WherePattern) -> None:
         self._leaves = leaves
         self.fits_wire = not any(name in _NEGATED or name == LIKE for name, *_ in pattern.leaves)
-        # where a column has nulls, `gamay.query.prepared.lookup` leaves the query to the ordinary way
+        # queries on columns with nulls are left to the ordinary path by `gamay.query.prepared.lookup`
         self._pattern = replace(pattern, known=())
         self._only = leaves[0] if len(leaves) == 1 else None
 
     @classmethod
     def of(cls, where: Expression | None, pattern: WherePattern | None) -> "PreparedFilter | None":
-        """Return the filter of a template's condition, which has the pattern.
+        """Return the filter of a template's condition, which has the given pattern.
 
-        None when there are none, or when its literals take a closer look.
+        None if there is no filter, or if its literals need a closer look.
         """
         if where is None or pattern is None:
             return None
@@ -64,9 +64,9 @@ class PreparedFilter:
         return cls([leaf for _, _, leaf in leaves] if span is None else [span], pattern)
 
     def bind(self, sources: Sources) -> Filter | None:
-        """Return what `WherePattern.bind` does for these literals, of columns without nulls.
+        """Return the result of `WherePattern.bind` for these literals, for columns without nulls.
 
-        None when the literals are out of the ordinary.
+        None if the literals are unusual.
         """
         try:
             if self._only is not None:
@@ -138,7 +138,7 @@ def _between(column: str, lower: Read, upper: Read, inclusive: tuple[bool, bool]
 
 
 def _span(leaves: Sequence[tuple[str, str, Leaf]]) -> Leaf | None:
-    """Return the range that two leaves are together, one bound of one column each; None for others."""
+    """Return the range that two leaves form, each of which bounds the same column on one side; None for others."""
     if len(leaves) != 2:
         return None
     (_, _, one), (_, _, other) = leaves
@@ -151,7 +151,7 @@ def _span(leaves: Sequence[tuple[str, str, Leaf]]) -> Leaf | None:
 
 
 def _read(operand: Expression, data_type: DataType) -> Read | None:
-    """Return what reads an operand; None when that depends on more than the literal's own text."""
+    """Return the parser of an operand; None if it depends on more than the literal's own text."""
     if data_type is DataType.BOOLEAN:
         return _constant(operand.value) if isinstance(operand, Literal) and operand.type is DataType.BOOLEAN else None
     if data_type is DataType.STRING:
@@ -172,7 +172,7 @@ def _read(operand: Expression, data_type: DataType) -> Read | None:
 
 
 def _constant(value: LiteralValue) -> Read:
-    """Read `true` and `false`, which are words of the text."""
+    """Parse `true` and `false`, which are keywords of the text."""
     return lambda sources: value
 
 

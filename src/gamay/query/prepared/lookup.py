@@ -1,9 +1,9 @@
-"""Queries of one shape whose few rows indexes find, from their filter to their answer in a few steps.
+"""Queries of one shape whose few rows indexes find: a short path from filter to answer.
 
-What the ordinary way (`gamay.query.execute.executor`, `gamay.query.reduce.merge`) finds out anew for each query depends on
-the shape alone as long as little is asked: one server, no options, few rows, all of them found by indexes. Here it is found
-out once. The steps that are left are those of the ordinary way, and so are the counters; what turns out to ask for more is
-left to it.
+For small queries (one server, no options, few rows, all of them found by indexes), much of what the ordinary path
+(`gamay.query.execute.executor`, `gamay.query.reduce.merge`) computes for each query depends on the shape alone. Here it is
+computed once. The remaining steps are those of the ordinary path, and so are the counters; queries that turn out to need
+more are left to it.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,13 +52,13 @@ _ENTRIES_MAX = 1 << 12
 _SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
 
 Found: TypeAlias = list[tuple[Segment, DocSet]]
-"""The segments that were looked at, with the rows that the filter lets through."""
+"""The segments that were read, with the rows that the filter matches."""
 Finish: TypeAlias = Callable[["PreparedLookup", Found, int, QueryStats], Rows | None]
-"""Returns the result's columns from so many matching rows, and counts what it reads; None to leave it to others."""
+"""Returns the result's columns from that many matching rows, and counts its reads; None to use the ordinary path."""
 
 
 class PreparedLookup:
-    """Steps from a filter to an answer, for queries of one shape. bound: one of them, with another filter."""
+    """The short path from filter to answer, for queries of one shape. bound: one of them, with another filter."""
 
     def __init__(self, bound: BoundQuery, finish: Finish | None, trees: PreparedTrees | None) -> None:
         self.bound = bound
@@ -81,12 +81,12 @@ class PreparedLookup:
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "PreparedLookup | None":
-        """Return what is known of the queries like this one; None where they are to be answered the ordinary way."""
+        """Return the short path for queries of this shape; None if they need the ordinary path."""
         if bound.query.options.keys() - {NULL_HANDLING}:
             return None
         if any(column not in bound.fields for column in filter_columns(bound.filter)):
-            return None  # a virtual one
-        # the ordinary way reads the rows of patterns segment by segment; only of whole numbers, that makes no difference
+            return None  # a virtual column
+        # the ordinary path reads the rows of patterns segment by segment; that makes no difference only for integers
         calls = [of_no_nulls(call) for call in bound.aggregates]
         in_any_order = bound.kind is QueryKind.AGGREGATION and all(_adds_whole_numbers(call.aggregate) for call in calls)
         is_simple = _is_simple(bound) and (in_any_order or not computes(bound.filter))
@@ -94,9 +94,9 @@ class PreparedLookup:
         return None if finish is None and trees is None else cls(bound, finish, trees)
 
     def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
-        """Return the answer of one server that has these segments; None when it takes more than was expected.
+        """Return the answer of the only server, which has these segments; None if it needs the ordinary path.
 
-        Raises what the ordinary way raises.
+        Raises the same errors as the ordinary path.
         """
         stats = QueryStats()
         if self._trees is not None and (columns := self._trees.answer(filter_, segments, stats)) is not None:
@@ -137,12 +137,12 @@ class PreparedLookup:
         return Answer(ResultTable(self.bound.names, self._types, columns), stats)
 
 
-# answered by indexes, they read nothing
+# filters answered by indexes read no values
 _UNCOUNTED = EntryCounter()
 
 
 def _is_simple(bound: BoundQuery) -> bool:
-    """Whether only plain columns are read of rows, and what is made of them is not computed any further."""
+    """Whether only plain columns are read, and results need no further computation."""
     if bound.query.explain or bound.query.gapfill is not None or bound.filters:
         return False
     if bound.having is not None and bound.kind is not QueryKind.GROUP_BY:
@@ -167,7 +167,7 @@ def _is_number(argument: Expression, bound: BoundQuery) -> bool:
 
 
 def _number_of(output: Expression, bound: BoundQuery) -> int | None:
-    """Return which aggregate an output is; None when it is something else."""
+    """Return the aggregate that an output is; None if it is something else."""
     for i in range(len(bound.aggregates)):
         if output == aggregate_column(i):
             return i
@@ -182,7 +182,7 @@ def _totals(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStat
         counted = np.array([num_rows], np.int64)
         return tuple([Vector(DataType.LONG, counted) for _ in query.numbers])
     if num_rows > ROWS_MAX or any(len(docs) == segment.num_docs for segment, docs in found):
-        return None  # metadata answers where every row matches
+        return None  # if every row matches, metadata answers
     operand = _operand(query, found, num_rows)
     if operand is None:
         return None
@@ -198,14 +198,14 @@ def _totals(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStat
 
 
 def _adds_whole_numbers(aggregate: Aggregate) -> bool:
-    """Whether an aggregate is made of a count and a sum that is exact."""
+    """Whether an aggregate consists of a count and an exact sum."""
     if not isinstance(aggregate, Numeric) or Needs.LOW in aggregate.needs or Needs.HIGH in aggregate.needs:
         return False
     return aggregate.argument_type is None or aggregate.argument_type in INTEGERS
 
 
 def _added(calls: Sequence[AggregateCall], operand: Evaluate, num_rows: int) -> Sequence[TotalsPartial] | None:
-    """Return the partials of such aggregates, without states for blocks and groups; None where a sum may pass 64 bits."""
+    """Return the partials of such aggregates, without block or group states; None if a sum may exceed 64 bits."""
     counts = np.array([num_rows], np.int64)
     partials = []
     for call in calls:
@@ -220,9 +220,9 @@ def _added(calls: Sequence[AggregateCall], operand: Evaluate, num_rows: int) -> 
 
 
 def _operand(query: PreparedLookup, found: Found, num_rows: int) -> Callable[[Expression], Operand] | None:
-    """Return what reads columns: of one segment as ids, of several decoded and put together, as the ordinary way does.
+    """Return the column reader: ids for one segment, decoded and concatenated for several, as on the ordinary path.
 
-    None where that adds up flagged rows, which it does in another order.
+    None if the ordinary path adds up flagged rows, which it does in another order.
     """
     if len(found) > 1:
         pieces = [
@@ -260,7 +260,7 @@ def _groups(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStat
 
 def _rows(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
     if num_rows > ROWS_MAX or query.rows is None or any(len(docs) == segment.num_docs for segment, docs in found):
-        return None  # where every row matches, LIMIT prunes segments
+        return None  # if every row matches, LIMIT prunes segments
     pieces, missing = [], query.bound.limit_with_offset
     for segment, docs in found:
         count = min(len(docs), missing)

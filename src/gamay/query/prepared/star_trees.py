@@ -1,6 +1,6 @@
-"""Queries of one shape that star-trees answer from few records, from their filter to their answer in a few steps.
+"""Queries of one shape that star-trees answer from few records: a short path from filter to answer.
 
-The steps that are left are those of the ordinary way, and so are the counters (see `gamay.query.prepared.lookup`).
+The remaining steps are those of the ordinary path, and so are the counters (see `gamay.query.prepared.lookup`).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _RECORDS_MAX = 1 << 12
 
 
 class PreparedTrees:
-    """What is known of the queries of one shape. bound: one of them, with another filter."""
+    """The short path for queries of one shape. bound: one of them, with another filter."""
 
     def __init__(self, bound: BoundQuery) -> None:
         self._bound = bound
@@ -35,7 +35,7 @@ class PreparedTrees:
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "PreparedTrees | None":
-        """Return what is known of the queries like this one; None where trees never answer them in a few steps."""
+        """Return the short path for queries of this shape; None if trees can never answer them this way."""
         query = bound.query
         if bound.kind not in (QueryKind.AGGREGATION, QueryKind.GROUP_BY) or bound.grouping_sets or bound.filters:
             return None
@@ -44,7 +44,7 @@ class PreparedTrees:
         return cls(bound)
 
     def answer(self, filter_: Filter, segments: Sequence[Segment], stats: QueryStats) -> Rows | None:
-        """Return the result's columns, counted; None, with nothing counted, when it takes more than was expected."""
+        """Return the result's columns, counting them; None, with nothing counted, if the ordinary path is needed."""
         if isinstance(filter_, Constant) and not filter_.matches:
             return None
         chooser, counter = self._chooser, EntryCounter()

@@ -1,8 +1,8 @@
-"""Prepared statements: what was bound for one query, kept for the others of its shape.
+"""Prepared statements: the binding of one query, cached for others of the same shape.
 
-Of the queries of a dashboard only the literals of WHERE change. Everything else of a `BoundQuery` (columns, types,
-aggregates, outputs) is bound once for each shape, so that a query of known shape costs only its filter; and what else can be
-known of such queries before they come is found out once, too.
+The queries of a dashboard differ only in the literals of WHERE. Everything else of a `BoundQuery` (columns, types,
+aggregates, outputs) is bound once for each shape, so that a query of known shape costs only its filter. Whatever else can be
+precomputed for such queries is computed once, too.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,15 @@ from gamay.sql.query import Query, Shape
 from gamay.sql.template import Template
 
 STATEMENTS_WEIGHT_MAX = 1 << 20
-"""Of the statements of one table, each as heavy as its template."""
+"""The statements of one table; each has the weight of its template."""
 
 LIGHT_ROWS_MAX = 1 << 18
 LIGHT_NS_MAX = 2_000_000
-# what is worth a thread of its own where long queries have taken the others
+# queries of up to this time get a separate thread while long queries occupy the others
 SHORT_NS_MAX = 20_000_000
 _UNKNOWN_NS = 1 << 62
-# The fast path is left alone when so many queries in a row were not answered there, or took long, but for one of so many.
+# After this many consecutive queries that the fast path could not answer quickly, it is tried for one query in `_PAUSE`
+# only.
 _ATTEMPTS = 8
 _PAUSE = 64
 
@@ -38,10 +39,10 @@ _Key: TypeAlias = tuple[Shape | None, frozenset[tuple[str, str]] | None]
 
 
 class PreparedStatement:
-    """All that queries of one shape have in common: they differ in the literals of WHERE alone.
+    """The common parts of queries of one shape, which differ only in the literals of WHERE.
 
-    bound: one of them. took_ns: what the last one took of the processor's time. takes_texts: whether `filter_of` can make
-    the filter of a query from the literals of its text.
+    bound: one of them. took_ns: the processor time of the last one. takes_texts: whether `filter_of` can create the filter
+    of a query from the literals of its text.
     """
 
     def __init__(self, bound: BoundQuery, schema: Schema) -> None:
@@ -59,17 +60,17 @@ class PreparedStatement:
         template = shape.template
         if isinstance(template, Template) and template.is_plain and not shape.added:
             self._filter = PreparedFilter.of(template.where, self._pattern)
-            # a FILTER clause that all aggregates share makes a filter without WHERE
+            # a FILTER clause shared by all aggregates creates a filter without WHERE
             self.takes_texts = self._filter is not None or (template.where is None and self.bound.filter is EVERYTHING)
 
     @cached_property
     def lookup(self) -> PreparedLookup | None:
-        """What answers those of the queries whose few rows indexes find; None where there are none."""
+        """The short path for those queries whose few rows indexes find; None if there is none."""
         return PreparedLookup.of(self.bound)
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether a server that alone has the segments can be sent the filter, and send the rows as they are shown."""
+        """Whether a server that has all the segments can receive the filter, and return the rows in their final form."""
         bound, query = self.bound, self.bound.query
         if query.options or query.explain or query.gapfill is not None or bound.filters or bound.null_handling:
             return False
@@ -78,15 +79,15 @@ class PreparedStatement:
         return 0 < bound.limit_with_offset <= ROWS_MAX and len(bound.outputs) <= COLUMNS_MAX
 
     def takes(self, filter_: Filter) -> bool:
-        """Whether queries of the shape can have a filter that a broker made of a text."""
+        """Whether queries of the shape can have a filter that a broker created from a text."""
         return self._pattern is not None or filter_ is EVERYTHING
 
     def filter_of(self, sources: Sources) -> Filter | None:
-        """Return the filter of a query with these literals, as written; None when they are out of the ordinary."""
+        """Return the filter of a query with these literals, as written; None if they are unusual."""
         return EVERYTHING if self._filter is None else self._filter.bind(sources)
 
     def bind(self, query: Query) -> BoundQuery:
-        """Bind a query of the shape as `gamay.query.bind.binder.bind` does; raises what it raises."""
+        """Bind a query of the shape like `gamay.query.bind.binder.bind`; raises the same errors."""
         if not query.varies_only_in_where:
             return bind(query, self._schema)
         filter_: Filter | None = None
@@ -103,32 +104,32 @@ class PreparedStatement:
         return found.with_constants() if query.constants else found
 
     def is_light(self, num_docs: int) -> bool:
-        """Whether running a query over so many rows takes about as long as handing it to another thread.
+        """Whether running a query over that many rows takes about as long as passing it to another thread.
 
-        So it is when few rows can match at most, and the last query of the same shape needed little time of the processor:
-        on the clock even the smallest takes long while others keep the processor busy.
+        That is so if few rows can match, and the last query of the same shape needed little processor time. Elapsed time
+        would not do, as even the smallest query takes long while others keep the processor busy.
         """
         return num_docs <= LIGHT_ROWS_MAX and self.took_ns <= LIGHT_NS_MAX
 
     @property
     def is_short(self) -> bool:
-        """Whether the last query of the shape needed little time of the processor."""
+        """Whether the last query of the shape needed little processor time."""
         return self.took_ns <= SHORT_NS_MAX
 
     def is_tried(self) -> bool:
-        """Whether the fast path is to be tried for the next query."""
+        """Whether to try the fast path for the next query."""
         self._attempts -= 1
         return self._attempts >= 0 or self._attempts % _PAUSE == 0
 
     def succeeded(self) -> None:
-        """Take note that the fast path has answered a query, in little time."""
+        """Record that the fast path answered a query quickly."""
         self._attempts = _ATTEMPTS
 
 
 class Statements:
-    """The prepared statements of one table and schema, by shape and options; safe to share between threads.
+    """The prepared statements of one table and schema, by shape and options; thread-safe.
 
-    settings: how the table's columns are searched; a server needs none, for what a broker sends it says so.
+    settings: search settings of the table's columns; a server needs none, as queries from brokers contain them.
     """
 
     def __init__(self, schema: Schema, settings: SearchSettings = NO_SETTINGS) -> None:
@@ -137,11 +138,11 @@ class Statements:
         self._known: RecentlyUsed[_Key, PreparedStatement] = RecentlyUsed(STATEMENTS_WEIGHT_MAX)
 
     def find(self, shape: Shape, options: Mapping[str, str]) -> PreparedStatement | None:
-        """Return the statement of the queries of a shape with these options; None when there was none."""
+        """Return the statement of the queries of a shape with these options; None if there is none."""
         return self._known.peek((shape, frozenset(options.items()) if options else None))
 
     def bind(self, query: Query) -> tuple[PreparedStatement, BoundQuery]:
-        """Bind a query as `gamay.query.bind.binder.bind` does, and return its statement, too; raises what that raises."""
+        """Bind a query like `gamay.query.bind.binder.bind`, and also return its statement; raises the same errors."""
         if self._settings:
             query = with_search_settings(query, self._schema, self._settings)
         key = query.shape, frozenset(query.options.items()) if query.options else None
