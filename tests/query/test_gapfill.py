@@ -333,7 +333,7 @@ CALL = gapfill().removesuffix(" AS bucket")
         (CALL.replace(f"'{START_MS}'", "'9999999999999'"), "before it starts"),
         (
             f"SELECT b FROM (SELECT {gapfill(bounds=LONG)}, meter, watts FROM meters) LIMIT 1",
-            "shorter time or longer buckets",
+            "shorter time range or longer buckets",
         ),
         (CALL.replace("ms", "meter", 1), "cannot be a TIMESERIESON column"),
         (CALL.replace("ms", "concat(meter, 'x')", 1), "not in the format"),

@@ -94,7 +94,7 @@ def test_long_texts_count_by_their_bytes(release: threading.Event) -> None:
     queue = QueryQueue(1, waiting_bytes_max=100)
     queue.submit(release.wait, 30)
     queue.submit(release.wait, 60)
-    with pytest.raises(QueryError, match="run and"):
+    with pytest.raises(QueryError, match="are running and"):
         queue.submit(release.wait, 60)
     release.set()
     queue.shutdown()

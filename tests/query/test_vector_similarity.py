@@ -212,9 +212,7 @@ def test_what_makes_no_sense_is_refused(table: Table, condition: str, says: str)
 
 @pytest.mark.parametrize("name", ["VECTOR_SIMILARITY", "VECTOR_SIMILARITY_RADIUS"])
 def test_vectors_of_another_length_are_an_error(table: Table, name: str) -> None:
-    with pytest.raises(
-        QueryError, match="The vectors of 'v' have 4 elements in some rows, but the search vector has 2"
-    ):
+    with pytest.raises(QueryError, match="The vectors of 'v' have 4 elements in some rows, but the search vector has 2"):
         table.ids(f"{name}(v, ARRAY[1, 2])")
 
 

@@ -189,7 +189,7 @@ class Resolver:
         return taken_together(parts, self._segment, self._skips, self._few_ids)
 
     def denied_together(self, parts: Sequence[Filter]) -> Sequence[Filter]:
-        """Return the parts of a disjunction, with those whose negations a compound index answers together merged into one."""
+        """Return the parts of a disjunction, merging those whose negations a compound index answers together."""
         return denied_together(parts, self._segment, self._skips, self._few_ids)
 
     @property

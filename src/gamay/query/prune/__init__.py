@@ -1,1 +1,2 @@
-"""Which segments can hold a matching row: at the broker by their records, at the server by what it has open."""
+"""Pruning: selection of the segments that may have matching rows, at the broker by their records, at the server by open
+segments."""

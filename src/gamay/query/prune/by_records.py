@@ -1,8 +1,8 @@
-"""Pruning at the broker: which of a table's segments can hold a matching row, for thousands of segments at once.
+"""Pruning at the broker: the segments of a table that may have matching rows, for thousands of segments at once.
 
-What is known of the segments lies in arrays, one entry for each segment, so that a filter costs a few array operations
-whatever their number. A predicate can tell where a row *may* match and where *every* row must, so that NOT prunes too. What
-is unknown never prunes.
+Statistics of the segments are stored in arrays, one entry per segment, so that a filter costs a few array operations,
+however many segments there are. A predicate can tell where a row *may* match and where *every* row must match, so that NOT
+prunes too. Unknown statistics never prune.
 """
 
 from bisect import bisect_left
@@ -28,22 +28,22 @@ Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Fields: TypeAlias = Mapping[str, FieldSpec]
 
 
-# What a segment's record says of one column: true bounds in the type's Python form (None: unknown), and partitions. There
-# are millions of them, so they are tuples.
+# The statistics of one column in a segment's record: true bounds in the type's Python form (None: unknown), and partitions.
+# There are millions of them, so they are tuples.
 ColumnRange: TypeAlias = tuple[LiteralValue, LiteralValue, PartitionInfo | None]
 _UNKNOWN: ColumnRange = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecordStats:
-    """What pruning uses of a segment's record in the metadata store. A consuming segment has no columns and no num_docs."""
+    """The statistics of a segment's record in the metadata store. A consuming segment has no columns and no num_docs."""
 
     name: str
     num_docs: int | None
     columns: Mapping[str, ColumnRange]
 
     def for_pruners(self, pruners: Collection[str], time_column: str | None) -> "SegmentRecordStats":
-        """Return what these pruners of `routing.segmentPrunerTypes` know: `empty`, `time` and `partition`."""
+        """Return the statistics for the given pruners of `routing.segmentPrunerTypes`: `empty`, `time` and `partition`."""
         columns = {
             name: (
                 *((low, high) if "time" in pruners and name == time_column else (None, None)),
@@ -55,9 +55,9 @@ class SegmentRecordStats:
 
 
 class PruningTable:
-    """The segments of a table, by column; immutable, so that it can be shared by all queries until a segment changes.
+    """The segments of a table, by column; immutable, so that all queries can share it until a segment changes.
 
-    total_docs: of the segments whose records tell how many they have. every: the numbers of all segments.
+    total_docs: the total rows of the segments whose records have a count. every: the numbers of all segments.
     """
 
     def __init__(self, num_docs: Counts, non_empty: Mask, columns: "Mapping[str, _ColumnTable]") -> None:
@@ -70,19 +70,19 @@ class PruningTable:
 
     @classmethod
     def build(cls, records: Sequence[SegmentRecordStats]) -> "PruningTable":
-        """Return the table of these segments; `prune` answers in their order."""
+        """Return the table of these segments; `prune` returns flags in their order."""
         non_empty = np.array([record.num_docs != 0 for record in records], np.bool_)
         names = dict.fromkeys(chain.from_iterable(record.columns for record in records))
         columns = {name: _ColumnTable([record.columns.get(name, _UNKNOWN) for record in records]) for name in names}
         return cls(np.array([record.num_docs or 0 for record in records], np.int64), non_empty, columns)
 
     def prune(self, bound: BoundQuery) -> Mask:
-        """Return bool [number of segments]: True for the segments that must be asked."""
+        """Return bool [number of segments]: True for the segments that must be queried."""
         may = self._may(bound.filter, bound.fields)
         return may if self._non_empty is None else may & self._non_empty
 
     def kept(self, bound: BoundQuery) -> list[int]:
-        """Return the numbers of the segments that must be asked, ascending."""
+        """Return the numbers of the segments that must be queried, ascending."""
         return self.kept_by(bound.filter, bound.fields)
 
     def kept_by(self, filter_: Filter, fields: Fields) -> list[int]:
@@ -94,11 +94,11 @@ class PruningTable:
         return places
 
     def docs_in(self, segments: Sequence[int]) -> int:
-        """Return how many rows segments have, by their numbers; a record that does not tell counts nothing."""
+        """Return the number of rows of segments, given by their numbers; records without a count count as 0."""
         return self.total_docs if len(segments) == len(self.every) else sum(map(self._num_docs.__getitem__, segments))
 
     def _may(self, filter_: Filter, fields: Fields) -> Mask:
-        """Return where a row may match."""
+        """Return the segments in which a row may match."""
         if isinstance(filter_, In):
             table = self._table(filter_, fields)
             if table is None:
@@ -116,11 +116,11 @@ class PruningTable:
         return np.full(self._num_segments, filter_.matches if isinstance(filter_, Constant) else True)
 
     def _table(self, predicate: In | Range, fields: Fields) -> "_ColumnTable | None":
-        """Return what is known of a predicate's column; nothing of a virtual one."""
+        """Return the statistics of a predicate's column; None for a virtual one."""
         return self._columns.get(predicate.column) if predicate.column in fields else None
 
     def _must(self, filter_: Filter, fields: Fields) -> Mask:
-        """Return where every row must match."""
+        """Return the segments in which every row must match."""
         if isinstance(filter_, In | Range):
             table = self._table(filter_, fields)
             if table is None:
@@ -136,10 +136,10 @@ class PruningTable:
 
 
 class _ColumnTable:
-    """The bounds of one column in all segments, as positions on one number line.
+    """The bounds of one column in all segments, as positions on a number line.
 
-    Numbers are their own positions. Text, bytes and decimals get their place among all bounds of the table; a value between
-    two of them lies half way.
+    Numbers are their own positions. Texts, bytes and decimals are positioned by their rank among all bounds of the table; a
+    value between two of them gets the position half way.
     """
 
     def __init__(self, ranges: Sequence[ColumnRange]) -> None:
@@ -159,14 +159,14 @@ class _ColumnTable:
         self._partitions = _PartitionTable(partitions)
 
     def _positions(self, values: Sequence[LiteralValue], dtype: type) -> "np.ndarray[Any, np.dtype[Any]]":
-        """Return where bounds lie; an unknown one at 0."""
+        """Return the positions of bounds; 0 for an unknown one."""
         if self._line is not None:
             places = {value: place for place, value in enumerate(self._line)}
             return np.array([0 if value is None else places[value] for value in values], dtype)
         array: np.ndarray[Any, np.dtype[Any]]
         array = np.array([0 if value is None else value for value in values] if self._unknown.any() else values, dtype)
         if dtype is np.float64:
-            array[np.isnan(array)] = np.inf  # NaN lies above all numbers
+            array[np.isnan(array)] = np.inf  # NaN is greater than all numbers
         return array
 
     def _position(self, value: Any) -> Any:
@@ -181,7 +181,7 @@ class _ColumnTable:
             lower = self._position(predicate.lower)
             inside = self._upper >= lower if predicate.lower_inclusive else self._upper > lower
             if self._is_float:
-                inside |= np.isinf(self._upper)  # may stand for NaN
+                inside |= np.isinf(self._upper)  # infinity may stand for NaN
         if predicate.upper is not None:
             upper = self._position(predicate.upper)
             below = self._lower <= upper if predicate.upper_inclusive else self._lower < upper
@@ -210,7 +210,7 @@ class _ColumnTable:
         return must
 
     def _spans(self, predicate: In) -> Mask:
-        """Return where a value lies between the bounds."""
+        """Return the segments in which a value is between the bounds."""
         if len(predicate.values) == 1:
             place = self._position(predicate.values[0])
             return np.ones(len(self._lower), np.bool_) if place != place else (self._lower <= place) & (self._upper >= place)
@@ -221,7 +221,7 @@ class _ColumnTable:
 
 
 class _PartitionTable:
-    """Which segments hold which partitions of one column, for each way of partitioning that occurs."""
+    """The segments that hold each partition of one column, for each partitioning scheme that occurs."""
 
     def __init__(self, infos: Sequence[PartitionInfo | None]) -> None:
         self._unpartitioned = np.array([info is None for info in infos], np.bool_)
@@ -237,7 +237,7 @@ class _PartitionTable:
         }
 
     def may_hold(self, values: Sequence[LiteralValue], data_type: DataType) -> Mask | None:
-        """Return where any of the values may occur; None where partitions do not tell."""
+        """Return the segments that may hold any of the values; None if partitions cannot tell."""
         if not self._members:
             return None
         may = self._unpartitioned.copy()

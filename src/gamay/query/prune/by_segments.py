@@ -1,4 +1,4 @@
-"""Pruning at the server: which segments can hold a matching row, by bounds, partitions and bloom filters."""
+"""Pruning at the server: the segments that may have matching rows, by bounds, partitions and bloom filters."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -14,12 +14,12 @@ from gamay.query.stats import QueryStats
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import BLOOM, Column, ColumnStats, PartitionInfo, Segment
 
-# more values than these are not looked up in bloom filters and partitions one by one
+# if there are more values, they are not looked up in bloom filters and partitions
 _VALUES_MAX = 100
 
 
 def may_match(filter_: Filter, segment: Segment) -> bool:
-    """Return False only when no row of the segment satisfies the filter."""
+    """Return False only if no row of the segment matches the filter."""
     return _answer(filter_, segment)[0]
 
 
@@ -79,7 +79,7 @@ def _may_hold(held: PartitionInfo, value: LiteralValue, data_type: DataType) -> 
 
 
 def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> list[QuerySegment]:
-    """Return the segments that may hold a matching row and are needed; counts the others."""
+    """Return the segments that may have a matching row and are needed; counts the others."""
     kept = []
     for segment in segments:
         if segment.num_visible == 0:
@@ -98,7 +98,7 @@ def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: Q
 
 
 def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
-    """Return the segments that the first rows can be in; one is kept when LIMIT is 0, so that something was processed."""
+    """Return the segments that may contain the first rows; keeps one even if LIMIT is 0, so that a segment was processed."""
     if bound.limit == 0:
         return list(segments[:1])
     if bound.filter != EVERYTHING:
@@ -113,7 +113,7 @@ def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> lis
 
 
 def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
-    """Leave out segments whose rows all come behind enough rows of others, by the bounds of the first sort key."""
+    """Leave out segments all of whose rows come after enough rows of others, by the bounds of the first sort key."""
     key, wanted = bound.order_by[0], bound.limit_with_offset
     if not isinstance(key.expression, ColumnExpression):
         return list(segments)
@@ -126,9 +126,9 @@ def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> lis
 
 
 def beyond_first_rows(spans: list[tuple[Any, Any, int, int]], wanted: int, descending: bool) -> set[int]:
-    """Return the segments, by their places, whose rows all come behind so many of others in the order of a column.
+    """Return the positions of the segments all of whose rows come after that many rows of others in the order of a column.
 
-    spans: the least and the greatest value of the column in each segment, how many rows that has, and its place; is sorted.
+    spans: the column's minimum and maximum in each segment, its number of rows, and its position; is sorted in place.
     """
     spans.sort(key=itemgetter(1 if descending else 0), reverse=descending)
     rows, last, beyond = 0, None, set[int]()
@@ -143,12 +143,12 @@ def beyond_first_rows(spans: list[tuple[Any, Any, int, int]], wanted: int, desce
 
 
 def bounds_of(segment: QuerySegment, name: str) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value of a column; None where they do not tell how its rows are ordered."""
+    """Return the minimum and maximum of a column; None if they do not determine the order of its rows."""
     bounds = known_bounds(segment.column(name).stats)
     return bounds if segment.null_flags(name) is None else None
 
 
 def known_bounds(stats: ColumnStats) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value of a column; None where they are not known, or compare with nothing."""
+    """Return the minimum and maximum of a column; None if they are unknown or not comparable."""
     low, high = stats.minimum, stats.maximum
     return (low, high) if low is not None and high is not None and low == low and high == high else None

@@ -1,4 +1,4 @@
-"""The partition that a literal belongs to, for pruning."""
+"""The partition of a literal, for pruning."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +16,7 @@ from gamay.segment.spi import PartitionScheme
 
 @remembered()
 def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataType) -> int | None:
-    """Return the partition of a value of a column's type; None when it cannot be told."""
+    """Return the partition of a value of a column's type; None if unknown."""
     try:
         return _function(scheme).partition_of(_text(value, data_type))
     except (GamayError, ValueError):
@@ -24,7 +24,7 @@ def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataTy
 
 
 def partitions_of(scheme: PartitionScheme, values: Sequence[LiteralValue], data_type: DataType) -> set[int | None]:
-    """Return the partitions of several values; None is among them when one cannot be told."""
+    """Return the partitions of several values, including None if one is unknown."""
     if len(values) == 1:
         return {partition_of(scheme, values[0], data_type)}
     texts = [_text(value, data_type) for value in values]
@@ -35,7 +35,7 @@ def partitions_of(scheme: PartitionScheme, values: Sequence[LiteralValue], data_
 
 
 def _text(value: LiteralValue, data_type: DataType) -> str:
-    # no segment stores a negative zero, and here it equals the other one, also as a key of the cache
+    # no segment stores a negative zero, and as a key of the cache it equals zero
     return value_text(value + 0.0 if isinstance(value, float) else value, data_type)
 
 

@@ -1,4 +1,4 @@
-"""Times of buckets: between a result's column of times, as a date-time format writes them, and milliseconds."""
+"""Times of buckets: conversion between a result's time column, in a date-time format, and milliseconds."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
 
 def times_ms(column: Vector, fmt: DateTimeFormat) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Return the milliseconds of a column of times, int64 [n]; raises QueryError for a value outside the format."""
+    """Return the milliseconds of a time column, int64 [n]; raises QueryError for a value that does not match the format."""
     if column.is_multi_value or (column.nulls is not None and column.nulls.any()):
-        raise _execution("the time has several values or none; it must have one in every row")
+        raise _execution("the time must have exactly one value in every row")
     if column.type is DataType.TIMESTAMP or (fmt.kind is DateTimeKind.TIMESTAMP and column.type in _WHOLE):
         millis: np.ndarray[Any, np.dtype[np.int64]] = column.values.astype(np.int64, copy=False)
         return millis
@@ -38,7 +38,7 @@ def times_ms(column: Vector, fmt: DateTimeFormat) -> "np.ndarray[Any, np.dtype[n
 
 
 def bucket_labels(gapfill: Gapfill, like: Vector, num_buckets: int) -> Vector:
-    """Return the starts of the buckets as a column of the type of the times `like`, written in the format."""
+    """Return the starts of the buckets as a column of the type of the times `like`, in the given format."""
     fmt = gapfill.format
     millis = gapfill.start_ms + gapfill.bucket_ms * np.arange(num_buckets, dtype=np.int64)
     if like.type is DataType.TIMESTAMP:
@@ -58,7 +58,7 @@ def bucket_labels(gapfill: Gapfill, like: Vector, num_buckets: int) -> Vector:
 def _rescaled(
     values: "np.ndarray[Any, np.dtype[np.int64]]", numerator: int, denominator: int
 ) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Return values * numerator // denominator, reduced first so that 64 bits hold what lies between."""
+    """Return values * numerator // denominator, reduced first so that intermediate results fit in 64 bits."""
     shared = np.gcd(numerator, denominator)
     result: np.ndarray[Any, np.dtype[np.int64]] = values * (numerator // shared) // (denominator // shared)
     return result

@@ -1,8 +1,8 @@
 """GAPFILL: a row for every time bucket of every series.
 
-A row belongs to the bucket in which its time lies; those from before the start only tell what the last values of their
-series were, those from the end on are left out. Rows come by bucket; within one those that were there, by time, then the
-made ones, their series in the order in which they first appear.
+A row belongs to the bucket that contains its time. Rows before the start only provide the previous values of their series;
+those from the end on are left out. Rows are ordered by bucket; within a bucket first the existing rows, by time, then the
+filled ones, with series in order of first appearance.
 """
 
 from collections.abc import Sequence
@@ -40,13 +40,13 @@ class _Placed:
     first: Indices
 
     def below(self, num_buckets: int) -> "_Placed":
-        """Return what remains when only the first buckets are looked at; series keep their numbers."""
+        """Return the rows of the first buckets only; series keep their numbers."""
         count = int(np.searchsorted(self.buckets, num_buckets))
         return _Placed(self.rows[:count], self.buckets[:count], self.series[:count], self.first)
 
 
 def fill_gaps(gapfill: Gapfill, table: ResultTable) -> ResultTable:
-    """Return the filled rows. Raises QueryError for times that the format does not know, and for too many rows."""
+    """Return the filled rows. Raises QueryError for times that do not match the format, and for too many rows."""
     total = -((gapfill.start_ms - gapfill.end_ms) // gapfill.bucket_ms)
     placed = _place(gapfill, table, total)
     num_series = len(placed.first)
@@ -54,8 +54,8 @@ def fill_gaps(gapfill: Gapfill, table: ResultTable) -> ResultTable:
     if num_buckets * num_series > FILLED_ROWS_MAX:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"GAPFILL makes {num_buckets} buckets for each of {num_series} series, more than {FILLED_ROWS_MAX} rows; "
-            "take a shorter time or longer buckets",
+            f"GAPFILL would create {num_buckets} buckets for each of {num_series} series, more than {FILLED_ROWS_MAX} rows; "
+            "use a shorter time range or longer buckets",
         )
     columns = _filled(gapfill, table, placed.below(num_buckets), num_buckets)
     return _window(gapfill, ResultTable(table.names, table.types, columns))
@@ -64,7 +64,7 @@ def fill_gaps(gapfill: Gapfill, table: ResultTable) -> ResultTable:
 def _place(gapfill: Gapfill, table: ResultTable, num_buckets: int) -> _Placed:
     millis = times_ms(table.columns[gapfill.time], gapfill.format)
     rows = np.argsort(millis, kind="stable")
-    # times far away, whose distance 64 bits do not hold, count as those just outside
+    # times too far away for a 64-bit distance count as those just outside
     before, behind = gapfill.start_ms - gapfill.bucket_ms, gapfill.start_ms + num_buckets * gapfill.bucket_ms
     buckets = np.floor_divide(np.clip(millis[rows], before, behind) - gapfill.start_ms, gapfill.bucket_ms)
     count = int(np.searchsorted(buckets, num_buckets))
@@ -73,7 +73,8 @@ def _place(gapfill: Gapfill, table: ResultTable, num_buckets: int) -> _Placed:
     for i in gapfill.series:
         if table.columns[i].is_multi_value:
             raise QueryError(
-                ErrorCode.QUERY_VALIDATION, f"TIMESERIESON({table.names[i]}): a series is named by single values only"
+                ErrorCode.QUERY_VALIDATION,
+                f"TIMESERIESON({table.names[i]}): a series must be identified by single-value columns",
             )
         codes = _codes(take_rows(table.columns[i], rows))
         ids = np.unique(ids * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
@@ -94,7 +95,7 @@ def _codes(column: Vector) -> Indices:
 
 
 def _buckets_needed(gapfill: Gapfill, total: int, num_series: int) -> int:
-    """Every bucket has a row of every series at least, so that a limit is reached within a number of buckets."""
+    """Return how many buckets a limit needs; every bucket has at least one row of every series."""
     if gapfill.order_by or gapfill.limit is None or not num_series:
         return total
     return min(total, -(-(gapfill.limit + gapfill.offset) // num_series))
@@ -129,12 +130,12 @@ def _filled(gapfill: Gapfill, table: ResultTable, placed: _Placed, num_buckets: 
 def _missing(placed: _Placed, num_buckets: int, num_series: int) -> tuple[Indices, Indices]:
     """Return the pairs of bucket and series without a row, as bucket * num_series + series, ascending.
 
-    Beside them, for each pair, the last row of the series before that bucket: a position in `placed`, -1 when there is none.
+    Also returns, for each pair, the last row of the series before that bucket: a position in `placed`, -1 if there is none.
     """
     latest = np.full((num_buckets, num_series), -1, np.int64)
     positions = np.arange(len(placed.rows))
     inside = placed.buckets >= 0
-    # of rows of one pair the last one, by time, stays
+    # of several rows of a pair, the last by time is kept
     latest[placed.buckets[inside], placed.series[inside]] = positions[inside]
     missing = np.flatnonzero(latest.ravel() < 0)
     before = np.full(num_series, -1, np.int64)
@@ -146,7 +147,7 @@ def _missing(placed: _Placed, num_buckets: int, num_series: int) -> tuple[Indice
 
 
 def _default(column: Vector) -> Vector:
-    """Return one row of what a gap is filled with: 0, false, the empty text, the empty map, no values."""
+    """Return one row with the fill values: 0, false, the empty text, the empty map, no values."""
     if column.is_multi_value:
         return Vector(column.type, values_of(column.type, []), np.zeros(2, np.int32))
     listed = "" if column.type.is_text else b"" if column.type.is_binary else 0

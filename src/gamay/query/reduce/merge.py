@@ -1,4 +1,4 @@
-"""Servers' partial results to the answer."""
+"""Merging of the servers' partial results into the answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ from gamay.sql.options.option_values import flag
 from gamay.sql.query import Gapfill, Query
 
 _INLINE = WorkPool(1)
-# Of candidates for the answer: how many times as many as are wanted may be kept, and what counts as few.
+# For candidate groups: how many times the wanted number may be kept, and which number counts as small.
 _CANDIDATES_FACTOR = 4
 _FEW_CANDIDATES = 1 << 12
-# Merging takes the tables, the codes of their keys and the merged table, all at once.
+# Merging needs the tables, the codes of their keys and the merged table at the same time.
 _MERGED_FACTOR = 3
 _LARGE_LEAST = 1 << 20
 _TYPES = "names of the result's types"
 
 
 class _Watched(Deadline):
-    """What ends the query around: its guard watches over the queries over its result, too."""
+    """The deadline of an enclosing query: its guard also applies to queries over its result."""
 
     __slots__ = ("_guard",)
 
@@ -66,16 +66,16 @@ class _Watched(Deadline):
         self._guard.settle()
 
 
-@dataclass(slots=True)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True)  # not frozen: creation would take five times as long
 class Answer:
-    """The result of a query and the counters of all its parts; `table` is None only for `dropResults=true`."""
+    """The result of a query and the total counters of its parts; `table` is None only for `dropResults=true`."""
 
     table: ResultTable | None
     stats: QueryStats
 
 
 def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
-    """Merge the results of servers (in any number, also none) into the answer; the first one's counters become its own."""
+    """Merge the results of servers (any number, even none) into the answer; the counters of the first result are reused."""
     stats = results[0].stats if results else QueryStats()
     for result in results[1:]:
         stats.add(result.stats)
@@ -94,7 +94,7 @@ def reduce(bound: BoundQuery, results: Sequence[ServerResult]) -> Answer:
 
 
 def types_of(bound: BoundQuery) -> tuple[str, ...]:
-    """Return the names of the types of the result's columns, which are made once for all queries of a shape."""
+    """Return the type names of the result's columns, created once for all queries of a shape."""
     types: tuple[str, ...] | None = bound.shared.get(_TYPES)
     if types is None:
         types = bound.shared[_TYPES] = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
@@ -102,7 +102,7 @@ def types_of(bound: BoundQuery) -> tuple[str, ...]:
 
 
 def _gapfilled(gapfill: Gapfill, table: ResultTable) -> ResultTable:
-    """Fill the gaps of a result, with the queries before and after it."""
+    """Fill the gaps of a result, and run the queries before and after it."""
     if gapfill.before is not None:
         table = _query_table(gapfill.before, table)
     guard.check()
@@ -119,13 +119,13 @@ def _query_table(query: Query, table: ResultTable) -> ResultTable:
 
 
 def _nothing(bound: BoundQuery) -> tuple[Partial, ...]:
-    """Return the partials of no rows at all."""
+    """Return the partials of no rows."""
     aggregates = [call.aggregate for call in bound.aggregates]
     return tuple(aggregate.seal(aggregate.allocate(1)) for aggregate in aggregates)
 
 
 def no_matches(bound: BoundQuery) -> Rows:
-    """Return the result's columns where no row matches."""
+    """Return the result's columns if no row matches."""
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
         return _no_rows(bound)
     return _sets(bound, []) if bound.grouping_sets else _grouped(bound, [], QueryStats())
@@ -150,7 +150,7 @@ def _selected(bound: BoundQuery, parts: Sequence[Rows]) -> Rows:
 
 
 def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable | PartitionedGroups]]) -> Rows:
-    """Return the groups of all sets; the set without keys always has one, even of no rows."""
+    """Return the groups of all sets; the set without keys always has one, even for no rows."""
     if not parts:
         if () not in bound.grouping_sets:
             return _no_rows(bound)
@@ -162,7 +162,7 @@ def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable | Partit
 
 
 def _merged(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], keys: KeySet | None = None) -> GroupTable:
-    """Return the groups of all servers in one table; those that may be in the answer where all do not fit the memory."""
+    """Return the groups of all servers in one table; if they do not fit in memory, only those that may be in the answer."""
     tables = [part for part in parts if isinstance(part, GroupTable)]
     if len(tables) < len(parts) or _is_large(tables):
         return _candidates(bound, parts, keys)
@@ -170,7 +170,7 @@ def _merged(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], 
 
 
 def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], keys: KeySet | None) -> GroupTable:
-    """Return the groups that may be in the answer, looking at one partition of all groups after the other.
+    """Return the groups that may be in the answer, processing one partition of all groups at a time.
 
     keys: those of a grouping set; None for all.
     """
@@ -192,7 +192,7 @@ def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroup
 
 
 def _is_large(tables: Sequence[GroupTable]) -> bool:
-    """Whether merging tables takes more memory than the query may have."""
+    """Whether merging tables needs more memory than the query may have."""
     limit = guard.memory_limit()
     return limit is not None and len(tables) > 1 and _MERGED_FACTOR * sum(map(held_bytes, tables)) > max(limit, _LARGE_LEAST)
 

@@ -1,4 +1,4 @@
-"""The result of a query as a segment, so that another query can read from it."""
+"""The result of a query as a segment, for queries that read from it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from gamay.segment.spi import DocIds
 
 
 def schema_of(table: ResultTable) -> Schema:
-    """Return the schema of a result's columns; raises QueryError for one that has no type, such as NULL."""
+    """Return the schema of a result's columns; raises QueryError for one without a type, such as NULL."""
     for name, column in zip(table.names, table.columns, strict=True):
         if column.type in (DataType.UNKNOWN, DataType.OBJECT):
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"The column '{name}' of the subquery has no type to query it by")
@@ -30,7 +30,7 @@ def schema_of(table: ResultTable) -> Schema:
 
 
 class _TableColumn(ComputedColumn):
-    """Column of a result."""
+    """A column of a result."""
 
     def __init__(self, name: str, vector: Vector) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class _TableColumn(ComputedColumn):
 
 
 class TableSegment:
-    """A result's rows as one segment."""
+    """The rows of a result as one segment."""
 
     name = "subquery"
     metadata: Mapping[str, Any] = {}

@@ -1,8 +1,8 @@
-"""Which star-trees would answer a list of queries, by how many values its columns have.
+"""Advice on star-trees for a list of queries, by the cardinalities of the columns.
 
-Dimensions and aggregates are taken from the queries, and queries whose dimensions overlap share a tree. What a tree is
-worth is not modelled but measured: `gamay startree advise` builds the trees for a segment, and runs the queries with and
-without them.
+Dimensions and aggregates come from the queries, and queries whose dimensions overlap share a tree. The benefit of a tree is
+not modelled but measured: `gamay startree advise` builds the trees for a segment, and runs the queries with and without
+them.
 """
 
 import json
@@ -30,7 +30,7 @@ _LOGGED = re.compile(r'(?:^| )query=(?P<text>"(?:[^"\\]|\\.)*")')
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a query needs of a tree. filtered: those of the dimensions that an equality or IN is over."""
+    """The requirements of a query on a tree. filtered: its dimensions with an equality or IN condition."""
 
     sql: str
     dimensions: frozenset[str]
@@ -40,7 +40,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSize:
-    """What decides whether a column can be a dimension. cardinality: how many values it has, if that is known."""
+    """The size of a column, which determines whether it can be a dimension. cardinality: the number of its values, if
+    known."""
 
     single_value: bool
     cardinality: int | None
@@ -48,7 +49,8 @@ class ColumnSize:
 
 @dataclass(slots=True)
 class Advice:
-    """trees: to be put into `starTreeIndexConfigs`. shapes: the queries that they are for. unhelped: others, and why."""
+    """The recommended star-trees. trees: for `starTreeIndexConfigs`. shapes: the queries they answer. unhelped: others,
+    and why."""
 
     trees: list[dict[str, Any]] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
@@ -56,7 +58,7 @@ class Advice:
 
 
 def statements(text: str) -> list[str]:
-    """Return the queries of a file: those of a broker's log, where it is one, else statements that end with a semicolon."""
+    """Return the queries of a file: of a broker's query log, or statements that end with a semicolon."""
     logged = [str(json.loads(match["text"])) for match in _LOGGED.finditer(text)]
     if logged:
         return list(dict.fromkeys(logged))
@@ -64,19 +66,19 @@ def statements(text: str) -> list[str]:
 
 
 def schema_of(info: SegmentMetadata) -> Schema:
-    """Return a schema by which queries of a segment can be bound: names and types of its columns."""
+    """Return a schema for binding queries on a segment: names and types of its columns."""
     return Schema(
         info.table, tuple(FieldSpec(c.name, c.data_type, single_value=c.single_value) for c in info.columns.values())
     )
 
 
 def sizes_of(info: SegmentMetadata) -> dict[str, ColumnSize]:
-    """Return the sizes of a segment's columns; the cardinality of those without a dictionary is not known."""
+    """Return the sizes of a segment's columns; the cardinality of columns without a dictionary is unknown."""
     return {name: ColumnSize(column.single_value, column.stats.cardinality) for name, column in info.columns.items()}
 
 
 def advise(schema: Schema, sizes: Mapping[str, ColumnSize], queries: Iterable[str]) -> Advice:
-    """Return the star-trees that answer as many of the queries as trees can."""
+    """Return the star-trees that answer as many of the queries as possible."""
     advice = Advice()
     for sql in queries:
         try:
@@ -99,7 +101,7 @@ def advise(schema: Schema, sizes: Mapping[str, ColumnSize], queries: Iterable[st
 
 
 def _shape(sql: str, bound: BoundQuery, sizes: Mapping[str, ColumnSize]) -> Shape | str:
-    """Return what a query needs of a tree; why no tree helps where that is so."""
+    """Return the requirements of a query on a tree, or the reason why no tree helps."""
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
         return "it selects rows"
     if bound.grouping_sets:
@@ -136,7 +138,7 @@ def _shape(sql: str, bound: BoundQuery, sizes: Mapping[str, ColumnSize]) -> Shap
 
 
 def _dimensions_of(row: Expression, sizes: Mapping[str, ColumnSize]) -> set[str]:
-    """Return the columns of a group key; the key itself where a column of it has too many values, as times have."""
+    """Return the columns of a group key, or the key itself if a column has too many values, as time columns do."""
     names = column_names(row)
     known = [sizes[name].cardinality for name in names if name in sizes]
     if isinstance(row, Call) and any(size is None or size > _CARDINALITY_MAX for size in known):
@@ -155,7 +157,8 @@ def _dimensions(group: Sequence[Shape]) -> set[str]:
 
 
 def _tree(group: Sequence[Shape], sizes: Mapping[str, ColumnSize]) -> dict[str, Any]:
-    """Return the config of a tree: what most queries compare with a constant comes first, then columns of few values."""
+    """Return the config of a tree: dimensions that most queries compare with a constant come first, then those of few
+    values."""
 
     def place(name: str) -> tuple[int, int, str]:
         column = sizes.get(name)

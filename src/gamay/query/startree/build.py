@@ -1,4 +1,4 @@
-"""Building the star-trees of a segment: rows are grouped by the engine, then groups are merged into fewer ones."""
+"""Building of a segment's star-trees: the engine groups rows, then groups are merged into fewer ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,9 +37,9 @@ from gamay.segment.encode.storage_form import Stored, from_arrow
 from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.star_tree_file import Cuboid, Dimension, TreeContent, id_dtype, write_star_trees
 
-# rows by which the number of combinations of some dimensions is estimated
+# the sample size to estimate the number of combinations of dimensions
 _SAMPLED = 1 << 17
-# An estimate is a lower bound, but for chance: a cuboid is not computed where this part of it is too much.
+# An estimate is roughly a lower bound: a cuboid is not computed if this fraction of it is already too much.
 _ESTIMATE_TRUST = 0.7
 
 
@@ -58,9 +58,9 @@ class Records:
 
 
 def add_star_trees(folder: Path, schema: Schema, config: TableConfig, clock: Clock) -> None:
-    """Build the star-trees that a table wants into the folder of a segment that has none, on the caller's thread.
+    """Build a table's star-trees in the folder of a segment that has none, on the caller's thread.
 
-    Raises InvalidConfigError for a tree that has no meaning.
+    Raises InvalidConfigError for an invalid tree.
     """
     if not (config.indexing.star_tree_configs or config.indexing.enable_default_star_tree):
         return
@@ -89,7 +89,7 @@ def _build(segment: ImmutableSegment, definition: TreeDefinition, pool: WorkPool
 
 
 class _Cuboids:
-    """The cuboids of one tree that were computed so far, by what they keep."""
+    """The cuboids of one tree computed so far, by their dimensions."""
 
     def __init__(self, view: QuerySegment, bound: BoundQuery, pool: WorkPool) -> None:
         self._view = view
@@ -115,7 +115,7 @@ class _Cuboids:
         return AllDocs(0, self._view.num_docs)
 
     def _ids(self, place: int, key: Operand) -> Array:
-        """Return the ids of values of a dimension."""
+        """Return the dictionary ids of a dimension's values."""
         dimension = self.dimensions[place]
         if dimension.values is None:
             assert isinstance(key, EncodedVector)
@@ -125,7 +125,7 @@ class _Cuboids:
 
     @cached_property
     def _sample(self) -> list[Array]:
-        """The ids of each dimension at some of the rows."""
+        """The ids of each dimension in a sample of the rows."""
         num_docs = self._view.num_docs
         docs = np.arange(0, num_docs, max(1, num_docs // _SAMPLED), dtype=np.int32)
         read = segment_reader(self._view)(DocList(docs))
@@ -141,7 +141,7 @@ class _Cuboids:
         return found.num_records
 
     def num_bytes(self, kept: Kept) -> int:
-        """Return what a cuboid takes in a file."""
+        """Return the size of a cuboid in a file."""
         records = self.records[kept]
         calls = zip(self._bound.aggregates, records.partials, strict=True)
         arrays = [array for call, partial in calls for array in call.aggregate.encode(partial)]
@@ -149,11 +149,11 @@ class _Cuboids:
         return int(sum(widths)) * records.num_records + sum(int(array.nbytes) for array in arrays)
 
     def forget(self, kept: Kept) -> None:
-        """Let go of a cuboid."""
+        """Release a cuboid."""
         del self.records[kept]
 
     def has_nan(self, call: BoundAggregate) -> bool:
-        """Whether an aggregate is of bounds, and of values among which is NaN."""
+        """Whether an aggregate consists of bounds, and its values include NaN."""
         aggregate = call.aggregate
         if not isinstance(aggregate, Numeric) or aggregate.argument_type not in (DataType.FLOAT, DataType.DOUBLE):
             return False
@@ -193,10 +193,10 @@ class _Cuboids:
         return Records(places, tuple(codes), tuple(partials), size)
 
     def _estimate(self, sample: Sequence[Array], places: Sequence[int], num_rows: int) -> float:
-        """Return how many combinations of ids there are at least, by a sample of the rows.
+        """Return the approximate minimum number of combinations of ids, by a sample of the rows.
 
-        A. Chao, Nonparametric estimation of the number of classes in a population (1984): the more of those seen at all
-        are seen once, the more there are that are not.
+        A. Chao, Nonparametric estimation of the number of classes in a population (1984): the more of the combinations in a
+        sample occur only once, the more there are that are not in the sample.
         """
         cardinalities = [self._cardinalities[place] for place in places]
         if not places or prod(cardinalities) <= len(sample[0]):
@@ -217,7 +217,8 @@ def _stored(operand: Operand) -> Stored:
 def _groups(
     ids: Sequence[Array], cardinalities: Sequence[int], num_rows: int, most: int
 ) -> tuple[Array | None, Sequence[Array]]:
-    """Return the group of each row, int32, and the ids of each group, ascending; None for more groups than `most`."""
+    """Return the group of each row, int32, and the ids of each group, ascending; None if there are more than `most`
+    groups."""
     if not ids:
         return np.zeros(num_rows, np.int32), ()
     numbering = HashedNumbering(cardinalities, most + 1)
@@ -245,7 +246,7 @@ def _encoded(
 ) -> dict[str, list["Array | pa.Array"]]:
     """Return the arrays of each aggregate over the records of all cuboids.
 
-    There are none of bounds of values that may be NaN: groups pass over it, and a query without groups must not.
+    Bounds of values that may be NaN are left out, as groups ignore NaN but queries without groups must not.
     """
     encoded: dict[str, list[Array | pa.Array]] = {}
     for number, call in enumerate(bound.aggregates):

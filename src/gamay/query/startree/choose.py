@@ -1,4 +1,4 @@
-"""Whether a star-tree answers a query at a segment, and which cuboid of it does so with the fewest records."""
+"""Choice of a star-tree for a query in a segment, and of its cuboid with the fewest records."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ _DEFINITIONS: dict[bytes, tuple[Schema, TreeDefinition]] = {}
 
 
 class DimensionColumn(ComputedColumn):
-    """A dimension at the records of a cuboid: ids of the dictionary that the segment's column has, or of its own."""
+    """A dimension at the records of a cuboid: ids of the dictionary of the segment's column, or of its own one."""
 
     def __init__(self, column: "tuple[str, SortedDictionary]", ids: Ids, *, ascends: bool) -> None:
         name, dictionary = column
@@ -122,7 +122,7 @@ class CuboidSegment:
 
     def column(self, name: str) -> DimensionColumn:
         """Return a dimension; raises KeyError for another column."""
-        if name not in self._columns:  # two threads may both make it; either is as good
+        if name not in self._columns:  # two threads may both create it; either will do
             place = self._places[name]
             ids = self.records.ids[self.cuboid.kept.index(place)]
             ascends = place == self.cuboid.kept[0]
@@ -168,7 +168,8 @@ class OpenTree:
         return tuple(found)
 
     def smallest(self, needed: int) -> Cuboid | None:
-        """Return the cuboid of fewest records that keeps these dimensions, given as bits; None when there is none."""
+        """Return the cuboid with the fewest records among those with these dimensions, given as bits; None if there is
+        none."""
         answering = (cuboid for mask, cuboid in self._masks if needed & mask == needed)
         return min(answering, key=lambda cuboid: (cuboid.num_records, len(cuboid.kept)), default=None)
 
@@ -180,7 +181,7 @@ class OpenTree:
 
 
 def open_trees(segment: ImmutableSegment, schema: Schema) -> Sequence[OpenTree]:
-    """Return the trees of a segment; those that are damaged, or of columns that are gone, are not used."""
+    """Return the trees of a segment, except those that are damaged, or whose columns no longer exist."""
     kept = segment.kept.get(OpenTree)
     if kept is None or kept[0] is not schema:
         kept = segment.kept[OpenTree] = schema, tuple(_opened(segment, schema))
@@ -191,14 +192,14 @@ def open_trees(segment: ImmutableSegment, schema: Schema) -> Sequence[OpenTree]:
 def _opened(segment: ImmutableSegment, schema: Schema) -> Iterator[OpenTree]:
     try:
         for stored in segment.star_trees():
-            if stored.cuboids:  # there are none where no cuboid is small enough
+            if stored.cuboids:  # there are none if no cuboid is small enough
                 yield OpenTree(segment, stored, _definition(schema, stored.config))
     except (CorruptSegmentError, QueryError) as error:
         _log.error("segment %s is read without its star-trees: %s", segment.name, error)
 
 
 def _definition(schema: Schema, config: Mapping[str, Any]) -> TreeDefinition:
-    """Return a tree's definition: the same object for all segments of a table, for it takes a while to bind."""
+    """Return a tree's definition: the same object for all segments of a table, as binding takes a while."""
     key = orjson.dumps([schema.name, config])
     kept = _DEFINITIONS.get(key)
     if kept is None or kept[0] is not schema:
@@ -210,7 +211,7 @@ def _definition(schema: Schema, config: Mapping[str, Any]) -> TreeDefinition:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """A query over the dimensions of a tree. needed: which of them it reads, as bits."""
+    """A query rewritten to the dimensions of a tree. needed: the dimensions it reads, as bits."""
 
     rows: tuple[Expression, ...]
     filter: Filter
@@ -220,10 +221,11 @@ class _Rewritten:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Choice:
-    """The cuboid that answers queries of one shape at a segment. rows, aggregates: theirs, over its dimensions and records.
+    """The cuboid that answers queries of one shape in a segment. rows, aggregates: of the queries, over its dimensions and
+    records.
 
-    rewritten: the query that the choice was made for. has_short_keys: whether rows are dimensions as they are, none of which
-    has too many values. key_places, key_dictionaries: of these; num_codes: how many values they have together.
+    rewritten: the query that the choice was made for. has_short_keys: whether all rows are plain dimensions with few values.
+    key_places, key_dictionaries: of these; num_codes: the total number of their values.
     """
 
     cuboid: CuboidSegment
@@ -256,9 +258,9 @@ def _is_short(dictionary: SortedDictionary) -> bool:
 
 
 def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequence[QuerySegment]:
-    """Return what a query should read: for each segment a cuboid of one of its trees, where one answers, or itself.
+    """Return what a query should read: for each segment a cuboid of one of its trees that answers the query, or the segment.
 
-    The latter is told why (`QuerySegment.unused_trees`).
+    Segments that are returned contain the reason (`QuerySegment.unused_trees`).
     """
     chooser: Chooser | None = None
     views: list[QuerySegment] = []
@@ -276,14 +278,14 @@ def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequ
 
 
 def small_cuboids(segments: Sequence[QuerySegment]) -> Sequence[CuboidView]:
-    """Return the segments where all are records so few that most of the time goes into Python's own steps; else none."""
+    """Return the segments if all are small cuboids, whose queries spend most of their time in Python; else none."""
     views = [segment for segment in segments if isinstance(segment, CuboidView)]
     is_small = len(views) == len(segments) and sum(view.num_docs for view in views) <= _FEW_RECORDS
     return views if is_small else ()
 
 
 class Chooser:
-    """The choice of trees for the queries of one shape, each segment's kept as long as the segment is."""
+    """The choice of trees for the queries of one shape; cached for each segment as long as it exists."""
 
     def __init__(self, bound: BoundQuery) -> None:
         self._bound = bound
@@ -300,7 +302,7 @@ class Chooser:
     def of(cls, bound: BoundQuery) -> "Chooser":
         """Return the chooser of a query's shape.
 
-        Other literals make another choice only where they are parts of expressions, or let all rows through.
+        Literals affect the choice only if they are parts of expressions, or match all rows.
         """
         kept: Chooser | None = bound.shared.get(_CHOOSER)
         if kept is None or kept._key != _key(bound):
@@ -310,7 +312,8 @@ class Chooser:
         return kept
 
     def choice(self, stored: ImmutableSegment, segment: Segment) -> Choice | str:
-        """Return the cuboid that the query should read; the reason where it is none. segment: what it reads otherwise."""
+        """Return the cuboid that the query should read, or the reason why there is none. segment: the alternative to
+        read."""
         chosen: WeakKeyDictionary[Chooser, Choice | str] = stored.kept.setdefault(Chooser, WeakKeyDictionary())
         choice = chosen.get(self)
         if choice is None:
@@ -318,10 +321,10 @@ class Chooser:
         return choice
 
     def asked(self, bound: BoundQuery, choice: Choice) -> BoundQuery:
-        """Return a query of the shape as the records of a cuboid are asked it."""
+        """Return a query of the shape, rewritten to the records of a cuboid."""
         rewritten = choice.rewritten
         filter_, filters = rewritten.filter, rewritten.filters
-        if self._is_plain:  # made for any query of the shape
+        if self._is_plain:  # the same for all queries of the shape
             filter_, filters = bound.filter, bound.filters
             if self._tests_nulls:
                 filter_, *others = [_over_dimensions(part, {}) for part in (filter_, *filters)]
@@ -353,7 +356,7 @@ class Chooser:
         return Choice.of(tree.segment(cuboid), rewritten, aggregates)
 
     def _refusal_at(self, stored: ImmutableSegment, segment: Segment) -> str | None:
-        """Return why no tree of a segment may be used, or need be; None when one may."""
+        """Return why no tree of a segment may or need be used; None if one may."""
         if not self._without_nulls(stored):
             return "a column has nulls"
         if self._bound.filter == EVERYTHING and _is_known(self._bound, segment):
@@ -361,7 +364,8 @@ class Chooser:
         return None
 
     def _without_nulls(self, segment: ImmutableSegment) -> bool:
-        """Whether no null tells the segment's rows from the records of a tree, which hold default values."""
+        """Whether nulls make no difference between the segment's rows and the records of a tree, which contain default
+        values."""
         if any(name not in segment.column_names for name in self._null_sensitive):
             return False
         return not any(segment.column(name).null_docs for name in self._null_sensitive)
@@ -374,7 +378,8 @@ class Chooser:
 
 
 def _rewritten(bound: BoundQuery, read: Sequence[str], definition: TreeDefinition) -> _Rewritten | str:
-    """Return a query over the dimensions of a tree; where they do not suffice, the reason. read: columns that it reads."""
+    """Return a query rewritten to the dimensions of a tree, or the reason if that is impossible. read: the columns it
+    reads."""
     for name in read:
         if name not in definition.reads:
             return f"'{name}' is no dimension of it"
@@ -398,12 +403,12 @@ def _read(rows: Sequence[Expression], conditions: Sequence[Filter]) -> list[str]
 
 
 def _key(bound: BoundQuery) -> tuple[list[str], bool]:
-    """Return what the choice of trees depends on beside a query's shape."""
+    """Return what the choice of trees depends on in addition to a query's shape."""
     return _read(bound.rows, (bound.filter, *bound.filters)), bound.filter == EVERYTHING
 
 
 def _over_dimensions(part: Filter, by: dict[Expression, Expression]) -> Filter:
-    """Return a condition with the dimensions of a tree in place of expressions. No row is null, see `_without_nulls`."""
+    """Return a condition with dimensions of a tree in place of expressions. No row is null, see `_without_nulls`."""
     if isinstance(part, And):
         return conjunction([_over_dimensions(inner, by) for inner in part.parts])
     if isinstance(part, Or):
@@ -420,7 +425,7 @@ def _over_dimensions(part: Filter, by: dict[Expression, Expression]) -> Filter:
 
 
 def _null_tested(part: Filter) -> list[str]:
-    """Return the columns of which a condition asks whether they are null."""
+    """Return the columns that a condition tests for null."""
     if isinstance(part, And | Or):
         return [name for inner in part.parts for name in _null_tested(inner)]
     if isinstance(part, Not):
@@ -431,7 +436,7 @@ def _null_tested(part: Filter) -> list[str]:
 def _from_records(
     calls: Sequence[BoundAggregate], stored: StoredAggregates, cuboid: Cuboid
 ) -> tuple[BoundAggregate, ...] | str:
-    """Return the aggregates of a query over records; where the tree does not have one of them, the reason."""
+    """Return the aggregates of a query over records, or the reason if the tree lacks one of them."""
     found: list[BoundAggregate] = []
     for call in calls:
         source = stored.source(call)
@@ -442,7 +447,7 @@ def _from_records(
 
 
 def _refusal(bound: BoundQuery) -> str | None:
-    """Return why a query uses no tree at any segment; None when it may."""
+    """Return why a query uses no tree in any segment; None if it may."""
     if bound.kind not in _KINDS:
         return "rows are selected"
     if bound.grouping_sets:
@@ -451,7 +456,7 @@ def _refusal(bound: BoundQuery) -> str | None:
 
 
 def _is_known(bound: BoundQuery, segment: Segment) -> bool:
-    """Whether metadata and dictionaries answer a query without WHERE, so that nothing is read at all."""
+    """Whether metadata and dictionaries answer a query without WHERE, so that nothing is read."""
     if bound.kind is QueryKind.DISTINCT:
         return len(bound.rows) == 1 and isinstance(bound.rows[0], Column)
     return not bound.rows and all(

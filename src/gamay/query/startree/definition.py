@@ -1,4 +1,4 @@
-"""What a star-tree is to hold: its config, bound as the query that computes it."""
+"""The definition of a star-tree: its config, bound as the query that computes it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from gamay.sql.parser import parse_query
 _DEFAULT_CARDINALITY_MAX = 10_000
 _TIMES = (FieldRole.DATE_TIME, FieldRole.TIME)
 _DEFAULT_LEAF_RECORDS = 10_000
-# constants behind the argument, in their order, by the functions that take any; and the percentile, which is none of the
-# partial's: one tree answers all of them
+# Constant arguments, in order, by function, for functions that accept any; without the percentile, which does not affect the
+# partial: one tree answers all percentiles.
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "distinctcounthll": ("log2m",),
     "distinctcounthllplus": ("p", "sp"),
@@ -41,10 +41,9 @@ _ANY_PERCENTILE = "50"
 class TreeDefinition:
     """One star-tree of a table, bound to its schema.
 
-    config: in its JSON form, by which a tree that is there already is recognised. bound: the query
-    `SELECT count(*), <aggregates> GROUP BY <dimensions>` whose groups are the tree's finest records.
-    unstarred: positions of dimensions that every cuboid keeps.
-    leaf_records: cuboids of at most so many records are not reduced further.
+    config: in its JSON form, to recognise a tree that already exists. bound: the query `SELECT count(*), <aggregates> GROUP
+    BY <dimensions>` whose groups are the tree's finest records. unstarred: positions of dimensions that every cuboid keeps.
+    leaf_records: cuboids of up to this many records are not reduced further.
     """
 
     config: Mapping[str, Any]
@@ -58,17 +57,17 @@ class TreeDefinition:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """The place of each dimension, by its name."""
+        """The position of each dimension, by its name."""
         return {to_text(dimension): place for place, dimension in enumerate(self.dimensions)}
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The columns that the dimensions are made of."""
+        """The columns from which the dimensions are computed."""
         return frozenset(name for dimension in self.dimensions for name in column_names(dimension))
 
     @cached_property
     def by_expression(self) -> dict[Expression, Expression]:
-        """For each dimension that is computed, the column that the tree has in its place."""
+        """For each computed dimension, the column that replaces it in the tree."""
         return {dimension: Column(to_text(dimension)) for dimension in self.dimensions if not isinstance(dimension, Column)}
 
     @property
@@ -77,7 +76,7 @@ class TreeDefinition:
 
 
 def tree_definitions(schema: Schema, config: TableConfig, columns: Mapping[str, ColumnMeta]) -> Iterator[TreeDefinition]:
-    """Yield the trees that a segment with these columns should have; raises InvalidConfigError for what is none."""
+    """Yield the trees that a segment with these columns should have; raises InvalidConfigError for an invalid tree."""
     indexing = config.indexing
     for position, tree in enumerate(indexing.star_tree_configs):
         yield define(schema, tree, f"starTreeIndexConfigs[{position}]")
@@ -87,7 +86,7 @@ def tree_definitions(schema: Schema, config: TableConfig, columns: Mapping[str, 
 
 
 def _default_tree(schema: Schema, columns: Mapping[str, ColumnMeta]) -> StarTreeConfig | None:
-    """Return the tree of `enableDefaultStarTree`: dimensions of few values, then times, by descending cardinality."""
+    """Return the tree of `enableDefaultStarTree`: dimensions with few values, then times, by descending cardinality."""
     of_role: dict[bool, list[tuple[int, str]]] = {False: [], True: []}
     for spec in schema.stored_fields:
         column = columns.get(spec.name)
@@ -106,7 +105,7 @@ def _default_tree(schema: Schema, columns: Mapping[str, ColumnMeta]) -> StarTree
 
 
 def define(schema: Schema, tree: StarTreeConfig, where: str) -> TreeDefinition:
-    """Bind a tree's config; `where` names it to users. Raises InvalidConfigError."""
+    """Bind a tree's config; `where` names it in errors. Raises InvalidConfigError."""
     aggregates = list(dict.fromkeys(["count(*)", *_aggregate_texts(schema, tree)]))
     names = tree.dimensions_split_order
     config = {
@@ -129,7 +128,7 @@ def define(schema: Schema, tree: StarTreeConfig, where: str) -> TreeDefinition:
 
 
 def bound_definition(schema: Schema, config: Mapping[str, Any]) -> TreeDefinition:
-    """Bind what `TreeDefinition.config` says, as a tree's file keeps it; raises QueryError for columns that are gone."""
+    """Bind a `TreeDefinition.config` read from a tree's file; raises QueryError for columns that no longer exist."""
     dimensions, aggregates = config["dimensions"], config["aggregates"]
     text = f"SELECT {', '.join(aggregates)} FROM t GROUP BY {', '.join(dimensions)}"  # noqa: S608 - of the table's owner
     bound = bind(parse_query(text), schema)
@@ -137,7 +136,7 @@ def bound_definition(schema: Schema, config: Mapping[str, Any]) -> TreeDefinitio
 
 
 def _term(schema: Schema, name: str) -> str:
-    """Return a column or an expression of a config as SQL; `$ts$DAY` is what a timestamp index calls the days of `ts`."""
+    """Return a column or an expression of a config as SQL; `$ts$DAY` is the timestamp index's name for the days of `ts`."""
     derived = None if name in schema else timestamp_column(name)
     if derived is not None:
         return f"dateTrunc('{derived.granularity}', {_term(schema, derived.base)})"

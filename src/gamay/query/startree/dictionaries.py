@@ -1,4 +1,4 @@
-"""Dictionaries of dimensions, shared by segments: most segments of a table have the same values of a dimension of few."""
+"""Dictionaries of dimensions, shared by segments, most of which have the same values of a dimension with few values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _shared: WeakValueDictionary[_Contents, SortedDictionary] = WeakValueDictionary(
 
 
 def shared_dictionary(dictionary: SortedDictionary) -> SortedDictionary:
-    """Return the same object for dictionaries of the same few values, which does not keep a segment's file open."""
+    """Return the same object for equal small dictionaries, which does not keep a segment's file open."""
     if len(dictionary) > SHORT_MAX:
         return dictionary
     stored = dictionary.stored
@@ -39,7 +39,7 @@ def shared_dictionary(dictionary: SortedDictionary) -> SortedDictionary:
 
 
 class HasKeys(Protocol):
-    """What has the dictionaries of a segment's keys."""
+    """A holder of the dictionaries of a segment's keys."""
 
     @property
     def key_dictionaries(self) -> tuple[SortedDictionary, ...]: ...
@@ -47,11 +47,11 @@ class HasKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How the keys of records of several segments become one number each.
+    """The mapping from the keys of records of several segments to one number each.
 
-    of: what has the keys of each segment, which need not live any longer. values: for each key one dictionary for all.
-    codes: for each segment, codes[starts[k] + id] is the share of an id of key k in the number: its place in `values[k]`,
-    shifted[k] bits to the left.
+    of: weak references to the holders of each segment's keys. values: for each key one common dictionary. codes: for each
+    segment, codes[starts[k] + id] is the part of the number for an id of key k: its position in `values[k]`, shifted left by
+    shifted[k] bits.
     """
 
     of: tuple["ref[HasKeys]", ...]
@@ -61,7 +61,7 @@ class Coding:
     starts: tuple[Array, ...]
 
     def keys(self, packed: Array) -> tuple[EncodedVector, ...]:
-        """Return the keys that numbers stand for."""
+        """Return the keys encoded in numbers."""
         keys = []
         for values, bits in zip(self.values, self.shifted, strict=True):
             ids = packed >> bits & ((1 << bits_of(len(values))) - 1)
@@ -73,7 +73,7 @@ _codings: dict[tuple[int, ...], Coding] = {}
 
 
 def coding_of(segments: Sequence[HasKeys]) -> Coding:
-    """Return the coding for some segments, which is made once for the same ones."""
+    """Return the coding for some segments, created once for the same ones."""
     place = tuple(map(id, segments))
     kept = _codings.get(place)
     if kept is not None and all(one() is other for one, other in zip(kept.of, segments, strict=True)):
@@ -95,12 +95,12 @@ def _coding(segments: Sequence[tuple[SortedDictionary, ...]], of: tuple["ref[Has
 
 
 def bits_of(cardinality: int) -> int:
-    """Return how many bits the ids of a dictionary take."""
+    """Return the number of bits of a dictionary's ids."""
     return max(cardinality - 1, 0).bit_length()
 
 
 def _merged(dictionaries: Sequence[SortedDictionary]) -> tuple[Vector, list[Array]]:
-    """Return one dictionary for several, and the place of each of their values in it."""
+    """Return the merged dictionary, and the positions of each dictionary's values in it."""
     first = dictionaries[0]
     if all(other is first for other in dictionaries):
         return first.values, [np.arange(len(first))] * len(dictionaries)

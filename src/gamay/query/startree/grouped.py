@@ -1,4 +1,4 @@
-"""Few records of the cuboids of several segments, grouped together: one numbering of groups, one pass for each aggregate.
+"""A few records of the cuboids of several segments, grouped together: one numbering of groups, one pass for each aggregate.
 
 Grouping them segment by segment, each with its own dictionaries, states and partials that are merged afterwards, would take
 many times as long as reading them.
@@ -22,15 +22,15 @@ from gamay.query.startree.dictionaries import CODES_MAX, SHORT_MAX, bits_of, cod
 from gamay.query.startree.lookup import Found
 
 Piece: TypeAlias = tuple[Choice, Found]
-"""A cuboid and those of its records that are read."""
+"""A cuboid and its records to read."""
 
 _PACKED_BITS = 63
-# states of more than a few numbers are kept for so many groups at most
+# the most groups for states of more than a few numbers
 _WIDE_RECORDS_MAX = 1 << 8
 
 
 def fit_together(bound: BoundQuery, pieces: Sequence[Piece]) -> bool:
-    """Whether records can be grouped together: by dimensions that have not too many values, few where states are large."""
+    """Whether records can be grouped together: all dimensions have few values, and large states have few groups."""
     num_codes = num_records = 0
     for choice, found in pieces:
         if not choice.has_short_keys:
@@ -43,7 +43,7 @@ def fit_together(bound: BoundQuery, pieces: Sequence[Piece]) -> bool:
 
 
 def group_records(pieces: Sequence[Piece], num_keys: int) -> GroupTable:
-    """Return the groups of records, at least one piece of them, in the order in which they come; they fit together."""
+    """Return the groups of the records of at least one piece, in order of appearance; the pieces must fit together."""
     pieces = [piece for piece in pieces if piece[1].count] or pieces[:1]
     if not num_keys:
         return GroupTable((), _partials(pieces, None, 1), 1)

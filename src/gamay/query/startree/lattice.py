@@ -1,9 +1,9 @@
-"""Which cuboids a star-tree keeps.
+"""Choice of the cuboids that a star-tree stores.
 
-A star-tree as Pinot describes it has a star node below each node that is split: the records of the node without the
-dimension that it was split by. Records that have lost the same dimensions make up one cuboid, the groups of a GROUP BY of
-the dimensions that are left. Gamay keeps each cuboid in one piece, sorted, so that a query reads one range of records and
-follows no pointers; and it leaves out those that would hardly be smaller than another one that answers the same queries.
+In Pinot, a star-tree has a star node below each node that is split: the records of the node without the split dimension.
+Records without the same dimensions form a cuboid, the groups of a GROUP BY of the remaining dimensions. Gamay stores each
+cuboid contiguously and sorted, so that a query reads one range of records and follows no pointers; and it leaves out cuboids
+that would hardly be smaller than another one that answers the same queries.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,13 +12,13 @@ from itertools import combinations
 from math import comb
 from typing import TypeAlias
 
-# A cuboid must have at most this part of the records, or rows, that would be read without it.
+# A cuboid must have at most this fraction of the records, or rows, that would be read without it.
 _SHARE_MAX = 0.5
-# More sets of dimensions than this are not looked at: of many dimensions only small sets are, which is what queries ask for.
+# The most sets of dimensions to consider: with many dimensions only small sets are considered, as queries use few.
 _CANDIDATES_MAX = 2048
-# So many cuboids at most are computed from the rows: others come from cuboids, which takes much less time.
+# The most cuboids to compute from the rows: others are computed from cuboids, which takes much less time.
 _PASSES_MAX = 128
-# All cuboids together may take so many times the size of the tree before some are left out.
+# The size of all cuboids, relative to the size of the tree, above which some are left out.
 _HELD_FACTOR = 4
 
 Kept: TypeAlias = int
@@ -27,10 +27,10 @@ Kept: TypeAlias = int
 
 @dataclass(frozen=True, slots=True)
 class LatticeLimits:
-    """Limits of the cuboids that are kept.
+    """Limits on the cuboids of a tree.
 
-    leaf_records: cuboids of at most so many records are not reduced further. num_docs: the rows of the segment.
-    max_bytes: how much all cuboids may take together.
+    leaf_records: cuboids of up to this many records are not reduced further. num_docs: the rows of the segment. max_bytes:
+    the maximum total size of all cuboids.
     """
 
     leaf_records: int
@@ -39,7 +39,7 @@ class LatticeLimits:
 
 
 def candidates(num_dimensions: int, unstarred: Kept) -> Iterator[Kept]:
-    """Yield the sets of dimensions that a cuboid may keep, large ones first: all, or that of all and small ones."""
+    """Yield the sets of dimensions that a cuboid may keep, large ones first: all subsets, or the full set and small ones."""
     free = [1 << d for d in range(num_dimensions) if not unstarred >> d & 1]
     largest = len(free)
     while sum(comb(len(free), size) for size in range(largest + 1)) > _CANDIDATES_MAX:
@@ -61,9 +61,9 @@ def grow(
 ) -> list[Kept]:
     """Choose the cuboids of a tree.
 
-    reduce_(parent, kept, most): computes a cuboid from another, or from the rows (None), and returns its records; None when
-    these are, or seem to be, more than `most`. num_bytes: what a cuboid that was computed takes. forget: called for those
-    that are left out while others are still computed, so that no more than some times `max_bytes` is held at once.
+    reduce_(parent, kept, most): computes a cuboid from another, or from the rows (None), and returns its number of records;
+    None if there are, or seem to be, more than `most`. num_bytes: the size of a computed cuboid. forget: called for those
+    left out while others are still computed, so that the memory stays below a multiple of `max_bytes`.
     """
     sizes: dict[Kept, int] = {}
     taken: dict[Kept, int] = {}
@@ -86,9 +86,10 @@ def grow(
 
 
 def _within(sizes: dict[Kept, int], num_bytes: Mapping[Kept, int], limits: LatticeLimits) -> list[Kept]:
-    """Leave out cuboids until they take little enough: first those that spare queries the least for their size.
+    """Leave out cuboids until the total size is within the limit, beginning with those that save queries the least for their
+    size.
 
-    What is left of the room at the end goes to the smallest of those that were left out.
+    Remaining space is used for the smallest of those that were left out.
     """
 
     def benefit(kept: Kept) -> float:

@@ -1,7 +1,7 @@
-"""Which records of a cuboid satisfy a conjunction of tests of its dimensions.
+"""Lookup of the records of a cuboid that match a conjunction of tests of its dimensions.
 
 Records are sorted by their dimensions, the first one first. Tests of leading dimensions are answered by binary search, range
-by range; once the ranges are short, the records in them are looked at.
+by range; once the ranges are short, their records are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from gamay.query.filter.apply import FilterResult
 
 Spans: TypeAlias = list[int]
-"""The edges of ranges [first, last) of ids, one range after the other, ascending, none empty."""
+"""The edges of ranges [first, last) of ids, consecutive, ascending, none empty."""
 
 Known: TypeAlias = dict[tuple[int, int], Spans]
-"""The ids that tests look for, by the identities of test and dictionary, both of which live as long as the query."""
+"""The ids that match tests, by the identities of test and dictionary, both of which exist as long as the query."""
 
 # Ranges of fewer records are read: looking for the ids of another dimension in each takes longer. So many ranges are kept,
 # and of so many records those of more ranges are read; more are scanned by the kernels for whole columns.
@@ -44,7 +44,7 @@ class Found:
 
     @classmethod
     def of(cls, filtered: "FilterResult") -> "Found":
-        """Return the records that a filter lets through; a scan runs for it."""
+        """Return the records that match a filter, running its scan if needed."""
         matches = filtered.matches()
         if isinstance(matches, AllDocs):
             return cls(slice(matches.start, matches.stop), len(matches))
@@ -54,11 +54,11 @@ class Found:
         return cls(found, len(found))
 
     def numbers(self) -> DocIds:
-        """Return them as a list."""
+        """Return the records as a list."""
         return np.arange(self.docs.start, self.docs.stop, dtype=np.int32) if isinstance(self.docs, slice) else self.docs
 
     def doc_set(self) -> DocSet:
-        """Return them as indexes do."""
+        """Return the records as a set of docs."""
         docs = self.docs
         return DocRange(docs.start, docs.stop) if isinstance(docs, slice) else bitmap_of(docs)
 
@@ -66,7 +66,8 @@ class Found:
 class SortedRecords:
     """The records of a cuboid.
 
-    ids: of each dimension, [dimensions, records], records sorted by the dimensions. places: of the dimensions, by name.
+    ids: of each dimension, [dimensions, records], records sorted by the dimensions. places: positions of the dimensions, by
+    name.
     """
 
     def __init__(self, ids: Array, dictionaries: Sequence[Dictionary], places: Mapping[str, int]) -> None:
@@ -75,9 +76,9 @@ class SortedRecords:
         self._places = places
 
     def find(self, parts: Sequence[Filter], counter: EntryCounter, known: "Known | None" = None) -> Found | None:
-        """Return the records for which all parts hold; None where that takes other means.
+        """Return the records that match all parts; None if another method is needed.
 
-        counter: of ids that are read. known: the spans of tests that were looked up before in other segments of the query.
+        counter: counts the ids read. known: the spans of tests that were looked up before in other segments of the query.
         """
         wanted: dict[int, Spans] = {}
         for part in parts:

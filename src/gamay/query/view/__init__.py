@@ -1,4 +1,4 @@
-"""One segment as a query sees it: virtual columns, columns younger than the segment, reading blocks of rows.
+"""One segment as a query sees it: virtual columns, columns added after the segment was built, reading of blocks of rows.
 
 Start at `virtual`.
 """

@@ -1,15 +1,15 @@
-"""What filters count as they read: values, and rows that they let through."""
+"""Counters of filters: values that they read, and rows that they match."""
 
 import threading
 
 from gamay.base import guard
 
-# of all counters, for they are made by the dozen, and each counts but once for a block
+# shared by all counters, as many are created and each is used only once per block
 _COUNTING = threading.Lock()
 
 
 class EntryCounter:
-    """Counts values read by scans, from any thread."""
+    """Counter of values that scans read; thread-safe."""
 
     __slots__ = ("count",)
 
@@ -17,34 +17,34 @@ class EntryCounter:
         self.count = 0
 
     def add(self, entries: int) -> None:
-        """Count so many more values."""
+        """Add to the count."""
         with _COUNTING:
             self.count += entries
 
     def take(self) -> int:
-        """Return the count and start again at zero."""
+        """Return the count and reset it to zero."""
         with _COUNTING:
             taken, self.count = self.count, 0
         return taken
 
 
 class ScannedEntries(EntryCounter):
-    """Counts values read by scans, and lets the guard of the query know, which may end it."""
+    """Counter of values that scans read; also informs the guard of the query, which may end it."""
 
     __slots__ = ()
 
     def add(self, entries: int) -> None:
-        """Count so many more values. Raises QueryError when the query must end."""
+        """Add to the count. Raises QueryError if the query must end."""
         super().add(entries)
         guard.scanned(entries)
 
 
 class MatchedRows(EntryCounter):
-    """Counts rows that scans let through, and lets the guard of the query know, which may end it."""
+    """Counter of rows that scans match; also informs the guard of the query, which may end it."""
 
     __slots__ = ()
 
     def add(self, entries: int) -> None:
-        """Count so many more rows. Raises QueryError when the query must end."""
+        """Add to the count. Raises QueryError if the query must end."""
         super().add(entries)
         guard.matched(entries)

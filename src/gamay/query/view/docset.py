@@ -1,4 +1,4 @@
-"""Sets of docs: a contiguous range or a roaring bitmap, which indexes answer with, or flags of the valid rows."""
+"""Sets of docs: a contiguous range or a roaring bitmap, as returned by indexes, or flags of the valid rows."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,11 +11,11 @@ from gamay.kernels.rows.filter import mark_docs
 from gamay.query.view.matches import AllDocs, DocList, DocMask, Matches, flagged_docs
 from gamay.segment.index.bitmaps import bitmap_of
 
-# from one doc in so many on, flags for all rows are cheaper than a list of doc ids
+# if at least one doc in this many matches, flags for all rows are cheaper than a list of doc ids
 SPARSE = 8
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: creation would take five times as long
 class DocRange:
     """The docs [start, stop)."""
 
@@ -28,7 +28,7 @@ class DocRange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocFlags:
-    """The docs whose flag is set: mask bool [num_docs], which nobody writes to; count: how many these are."""
+    """The docs whose flag is set: mask bool [num_docs], read-only; count: the number of set flags."""
 
     mask: Mask
     count: int
@@ -110,11 +110,11 @@ def doc_ids(docs: BitMap | DocFlags) -> "np.ndarray[Any, np.dtype[np.int32]]":
 
 
 def doc_mask(docs: DocSet, num_docs: int) -> Mask:
-    """Return one flag for each doc of [0, num_docs); not to be written to."""
+    """Return one flag for each doc of [0, num_docs); read-only."""
     if isinstance(docs, DocFlags):
         return docs.mask
     if not isinstance(docs, DocRange) and 2 * len(docs) > num_docs:
-        # the docs that are missing are fewer to mark
+        # fewer docs are missing than set
         return np.logical_not(doc_mask(complement(docs, num_docs), num_docs))
     mask = np.zeros(num_docs, np.bool_)
     if isinstance(docs, DocRange):

@@ -1,4 +1,4 @@
-"""Matches by the rows that walking them looks at: how many there are, cutting some off the front, those of some runs."""
+"""Matches by the rows that reading them scans: their number, splitting at the front, and the matches in runs of groups."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from gamay.query.view.matches import AllDocs, DocList, DocMask, DocScan, Matches
 
 
 def span_of(matches: Matches) -> int:
-    """Return the number of rows that walking the matches looks at."""
+    """Return the number of rows that reading the matches scans."""
     if isinstance(matches, DocList):
         return len(matches)
     return len(matches.mask) if isinstance(matches, DocMask) else matches.stop - matches.start
@@ -32,7 +32,7 @@ def _within(matches: AllDocs | DocMask | DocScan, start: int, stop: int) -> Matc
 
 
 def cut(matches: Matches, rows: int) -> tuple[Matches, Matches]:
-    """Return the part that looks at the first `rows` rows, and the rest."""
+    """Return the part within the first `rows` scanned rows, and the rest."""
     if isinstance(matches, DocList):
         return DocList(matches.ids[:rows]), DocList(matches.ids[rows:])
     if isinstance(matches, DocMask):

@@ -1,7 +1,8 @@
-"""Which rows of a segment a filter lets through, and how they are walked in blocks.
+"""The rows of a segment that match a filter, and how they are read in blocks.
 
-A filter yields one `Matches`; everything after it (grouping, aggregation, selection) asks for blocks and reads columns at
-those. A block is small enough for the cache and for a deadline check, large enough that Python's share of it is noise.
+A filter yields one `Matches`; everything after it (grouping, aggregation, selection) iterates over blocks and reads columns
+at their rows. A block is small enough for the cache and for a deadline check, and large enough to make Python's overhead
+negligible.
 
 AllDocs   every row of a range; columns are read without copying
 DocList   ascending doc ids; from indexes, or from a scan that keeps few rows
@@ -28,14 +29,14 @@ DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 
 
 def max_block_rows() -> int:
-    """Return the rows of a block at most, where much is computed of each: fewer for a query that may hold little."""
+    """Return the maximum rows of a block if much is computed for each row: fewer for a query with little memory."""
     limit = guard.memory_limit()
     if limit is None:
         return AGGREGATED_BLOCK_ROWS
     return min(AGGREGATED_BLOCK_ROWS, max(_LIMITED_ROWS_MIN, limit // BUDGET_PER_BLOCK_ROW))
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: creation would take five times as long
 class AllDocs:
     """The rows [start, stop)."""
 
@@ -59,7 +60,7 @@ class AllDocs:
         return np.arange(self.start, self.stop, dtype=np.int32)
 
 
-@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, eq=False)  # not frozen: creation would take five times as long
 class DocList:
     """The rows `docs`: int32 [n], ascending, without repeats."""
 
@@ -84,7 +85,7 @@ class DocList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocMask:
-    """The rows `start + i` where `mask[i]`: bool [n]. kept: how many these are, if that is known."""
+    """The rows `start + i` where `mask[i]`: bool [n]. kept: the number of set flags, if known."""
 
     start: int
     mask: Mask
@@ -98,7 +99,7 @@ class DocMask:
         return cls(start, mask, len(docs))
 
     def __len__(self) -> int:
-        """Return the number of matching rows; counts the flags where it is not known."""
+        """Return the number of matching rows; counts the flags if it is not known."""
         return int(np.count_nonzero(self.mask)) if self.kept is None else self.kept
 
     @property
@@ -117,9 +118,9 @@ class DocMask:
         return out[: compress(values, self.flags, out)]
 
     def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
-        """Yield blocks that hold at least one match, in ascending order: of at most `rows` rows, or flags, each.
+        """Yield blocks with at least one match, in ascending order, each of at most `rows` rows or flags.
 
-        window: flags that are looked at together, where that is more, so that few rows do not come in many blocks.
+        window: flags to process together, if more, so that few rows do not result in many blocks.
         """
         step = max(rows, window)
         for first in range(0, len(self.mask), step):
@@ -136,7 +137,7 @@ class DocMask:
 
     @property
     def keeps_most(self) -> bool:
-        """Whether so many rows match that looking at all of them costs less than cutting them out, whatever that takes."""
+        """Whether so many rows match that reading all of them costs less than extracting them, at any cost per row."""
         return len(self) * 4 >= len(self.mask) * 3
 
 
@@ -144,7 +145,7 @@ class DocMask:
 class DocScan:
     """The rows of [start, stop) for which `mask(first, last)`, called from any thread, returns True: bool [last - first].
 
-    found: told how many rows each part has let through, from any thread.
+    found: called with the number of matching rows of each part, from any thread.
     """
 
     start: int
@@ -157,9 +158,9 @@ class DocScan:
         return sum(len(block) for block in self.blocks())
 
     def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
-        """Yield blocks that hold at least one match, in ascending order: of at most `rows` rows, or flags, each.
+        """Yield blocks with at least one match, in ascending order, each of at most `rows` rows or flags.
 
-        window: flags that are looked at together, where that is more, so that few rows do not come in many blocks.
+        window: flags to process together, if more, so that few rows do not result in many blocks.
         """
         step = max(rows, window)
         for first in range(self.start, self.stop, step):
@@ -174,7 +175,7 @@ class DocScan:
         return [self.part(first, last) for first, last in _even_ranges(self.start, self.stop, parts)]
 
     def part(self, start: int, stop: int) -> "DocScan":
-        """Return those of [start, stop)."""
+        """Return the matches within [start, stop)."""
         return DocScan(start, stop, self.mask, self.found)
 
     def docs(self) -> DocIds:
@@ -188,12 +189,12 @@ Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
 
 
 def as_block(matches: Matches) -> AllDocs | DocList:
-    """Return few rows, which indexes found, as one block."""
+    """Return a few rows, found by indexes, as one block."""
     return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
 
 
 def flagged_docs(mask: Mask, start: int = 0, kept: int | None = None) -> DocIds:
-    """Return `start + i` for each i whose flag is set, ascending. kept: how many these are, if that is known."""
+    """Return `start + i` for each i whose flag is set, ascending. kept: the number of set flags, if known."""
     flags = np.ascontiguousarray(mask).view(np.uint8)
     return masked_docs(flags, start, int(np.count_nonzero(mask)) if kept is None else kept)
 
@@ -214,7 +215,7 @@ def _blocks_of_mask(start: int, mask: Mask, rows: int, matching: int) -> "Iterat
 
 
 def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
-    """Cut [start, stop) in at most `parts` non-empty ranges; cuts fall on whole blocks where there are enough of them."""
+    """Split [start, stop) into at most `parts` non-empty ranges, at block boundaries if there are enough blocks."""
     if parts == 1:
         return [(start, stop)] if start < stop else []
     blocks = -(-(stop - start) // BLOCK_ROWS)

@@ -1,6 +1,6 @@
-"""Which rows of a column are null: bits that are kept with the column, and flags of the rows that are asked for.
+"""Null rows of a column: bits cached with the column, and flags for the rows of a query.
 
-A bitmap of two million rows takes a millisecond to become flags, longer than many a query; bits take 0.07 ns a row.
+Converting a bitmap of two million rows to flags takes a millisecond, longer than many a query; bits take 0.07 ns per row.
 """
 
 from weakref import WeakKeyDictionary
@@ -48,7 +48,7 @@ _KNOWN: "WeakKeyDictionary[Column, NullFlags]" = WeakKeyDictionary()
 
 
 def null_flags_of(column: Column) -> NullFlags | None:
-    """Return the rows of a column that are null; None where none is. Kept as long as the column is."""
+    """Return the null rows of a column; None if there are none. Cached as long as the column exists."""
     if not column.null_docs:
         return None
     known = _KNOWN.get(column)

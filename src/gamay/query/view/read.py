@@ -1,4 +1,4 @@
-"""Columns at the rows of a block, as operands of expressions: as ids where there is a dictionary."""
+"""Columns at the rows of a block, as operands of expressions: as ids if there is a dictionary."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from gamay.query.view.matches import AllDocs, Block, DocIds, DocList, DocMask
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Column, KnowsLengths, Segment
 
-# rows by which the bytes of texts are estimated
+# the number of sampled rows to estimate the size of texts
 _SAMPLED_ROWS = 32
 
 
@@ -37,14 +37,14 @@ def read_column(column: Column, block: Block) -> Operand:
 
 
 def is_raw_text(column: Column) -> bool:
-    """Tell whether a column's values are of variable width without a dictionary, to be read in small blocks."""
+    """Return whether a column has values of variable width and no dictionary, and must be read in small blocks."""
     return column.dictionary is None and not column.data_type.is_fixed_width
 
 
 def raw_text_rows(read: Callable[[Block], Iterable[Operand]], num_rows: int) -> int:
-    """Return how many rows of raw texts are read at once, by what those of some rows take.
+    """Return how many rows of raw texts to read at once, by the size of some of them.
 
-    read: what they are at the rows of a block. num_rows: there are so many rows.
+    read: returns the operands at the rows of a block. num_rows: the number of rows in all.
     """
     if num_rows <= RAW_TEXT_BLOCK_ROWS_MIN:
         return RAW_TEXT_BLOCK_ROWS_MIN
@@ -98,7 +98,8 @@ def _read_encoded(column: Column, dictionary: Vector, block: Block) -> Operand:
 
 
 def _lists_at(column: Column, dictionary: Vector, docs: DocIds) -> EncodedVector:
-    """Return the ids of some rows of a multi-value column; the arrays from row 0 on are those of the segment, not copies."""
+    """Return the ids of some rows of a multi-value column; arrays that begin at row 0 are those of the segment, not
+    copies."""
     stop = int(docs[-1]) + 1 if len(docs) else 0
     positions, offsets = list_positions(column.offsets(0, stop), docs)
     return EncodedVector(column.ids(0, stop)[positions], dictionary, offsets)
@@ -119,7 +120,7 @@ def _texts_kept(values: Values, block: DocMask) -> Values:
 def _rows_kept(
     offsets: "np.ndarray[Any, Any]", mask: "np.ndarray[Any, Any]"
 ) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
-    """Return which values belong to the kept rows (bool [number of values]), and the offsets of the kept rows."""
+    """Return flags of the values that belong to kept rows (bool [number of values]), and the offsets of the kept rows."""
     lengths = np.diff(offsets)
     kept_offsets = np.zeros(np.count_nonzero(mask) + 1, np.int32)
     np.cumsum(lengths[mask], out=kept_offsets[1:])
@@ -127,12 +128,12 @@ def _rows_kept(
 
 
 def _without_nulls(values: Vector) -> Vector:
-    """Drop the null flags: whether a null reads as null or as the column's default value is the query's choice."""
+    """Drop the null flags: the query decides whether a null reads as null or as the column's default value."""
     return values if values.nulls is None else Vector(values.type, values.values, values.offsets)
 
 
 class Readable(Protocol):
-    """What is read instead of a column."""
+    """A replacement for a column."""
 
     def read(self, block: Block) -> Operand:
         """Return the values at the rows of a block, in their order."""
@@ -143,9 +144,9 @@ _NO_OTHERS: Mapping[str, Readable] = MappingProxyType({})
 
 
 class ColumnReader:
-    """Reads named columns at a block, each once; with nulls where the query sees them.
+    """Reader of named columns at a block, each read once; with nulls if the query handles nulls.
 
-    others: what is read in place of columns, by their names.
+    others: replacements for columns, by their names.
     """
 
     def __init__(self, segment: Segment, block: Block, others: Mapping[str, Readable] = _NO_OTHERS) -> None:
@@ -164,7 +165,7 @@ class ColumnReader:
         return known
 
     def text_lengths(self, name: str) -> Vector | None:
-        """Return the number of characters of each text of a column where that is known without reading them; else None."""
+        """Return the number of characters of each text of a column if known without reading the texts; else None."""
         column, block = self._segment.column(name), self._block
         if name in self._read or not isinstance(column, KnowsLengths):
             return None

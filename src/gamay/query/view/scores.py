@@ -1,7 +1,7 @@
-"""How well the texts of a column match a search, as a column that queries read like others.
+"""Relevance scores of a column's texts for a search, as a column that queries read like others.
 
-Statistics are those of the whole segment: of its text index, or of its texts, which are read for them; those of rows are
-computed when the first row is asked for.
+Statistics are those of the whole segment: of its text index, or of its texts, which are read for that. The scores of rows
+are computed when the first row is read.
 """
 
 import threading
@@ -25,19 +25,19 @@ from gamay.query.view.virtual import QuerySegment
 from gamay.segment.read.computed import ComputedColumn, unknown_stats
 from gamay.segment.spi import Column, Dictionary, DocIds, Grows, IndexedTexts
 
-# of columns that are read, how long their texts are, by how these become words: those of rows, and those of entries
+# text lengths of columns that are read, by text analysis: of rows, and of dictionary entries
 _LENGTHS: "WeakKeyDictionary[object, tuple[dict[Analysis, Array], dict[Analysis, Array]]]" = WeakKeyDictionary()
 
 
 def attach_scores(scores: Mapping[str, Searched], segments: Sequence[QuerySegment]) -> None:
-    """Let segments have the columns of scores that a query reads, by name."""
+    """Add the score columns that a query reads to segments."""
     for name, searched in scores.items():
         for segment in segments:
             segment.attach(ScoreColumn(name, searched, segment))
 
 
 class ScoreColumn(ComputedColumn):
-    """The scores of a column's texts: DOUBLE, 0 where a text does not match; null where the text is."""
+    """The scores of a column's texts: DOUBLE, 0 for a text that does not match, null for a null text."""
 
     data_type = DataType.DOUBLE
 
@@ -63,7 +63,7 @@ class ScoreColumn(ComputedColumn):
 
     @property
     def source(self) -> str:
-        """What scores are made of, for EXPLAIN."""
+        """The source of the scores, for EXPLAIN."""
         return "INDEX" if self._indexed is not None else "SCAN" if self._texts.dictionary is None else "DICTIONARY"
 
     @cached_property
@@ -88,18 +88,18 @@ class ScoreColumn(ComputedColumn):
         return Scores.of(self._query, self._rows(0, of_rows))
 
     def _lengths(self) -> tuple[dict[Analysis, Array], dict[Analysis, Array]]:
-        """Return what is known of the column, which other views of the same rows, or of more, have added to."""
+        """Return the known lengths of the column, including those that other views of the same rows, or of more, added."""
         of_all_views = self._texts.whole if isinstance(self._texts, Grows) else self._texts
         return _LENGTHS.setdefault(of_all_views, ({}, {}))
 
     def _with_tail(self, found: IndexedTexts) -> Corpus:
-        """Return what is known of the rows that are in an index, and of those behind them."""
+        """Return the statistics of the rows that are in an index, and of those after them."""
         if found.covered is None or found.covered >= self.num_docs:
             return found.corpus
         return JoinedCorpus((found.corpus, self._rows(found.covered)), (0, found.covered, self.num_docs))
 
     def _rows(self, first: int, known: dict[Analysis, Array] | None = None) -> ReadCorpus:
-        """Return the texts of the rows from `first` on. known: what is known of them."""
+        """Return the texts of the rows from `first` on. known: their lengths, if known."""
         return ReadCorpus(
             lambda start, stop: self._texts.values(first + start, first + stop),
             lambda rows: self._texts.values_at((first + rows).astype(np.int32)),
@@ -126,14 +126,14 @@ class ScoreColumn(ComputedColumn):
 
 
 class _EntryScores:
-    """The scores of rows by those of the entries of their dictionary, float64 [entries]."""
+    """The scores of rows, by the scores of their dictionary entries, float64 [entries]."""
 
     def __init__(self, column: Column, of_entries: Array) -> None:
         self._column, self._of_entries = column, of_entries
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """The memory size of the scores."""
         return self._of_entries.nbytes
 
     def within(self, start: int, stop: int) -> Array:

@@ -1,4 +1,4 @@
-"""Scans that several filters of a query use, as WHERE and the conditions of FILTER clauses do: they read no row twice."""
+"""Scans shared by several filters of a query, such as WHERE and FILTER clauses, so that no row is tested twice."""
 
 import threading
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,12 @@ from gamay.query.view.matches import DocIds
 if TYPE_CHECKING:
     from gamay.query.filter.scan import Scan
 
-# rows that are remembered at once: no block is larger
+# the most rows to remember: no block is larger
 _SPAN_MAX = 2 * AGGREGATED_BLOCK_ROWS
 
 
 class SharedFilters:
-    """What the filters of a query share at one segment.
+    """The state that the filters of a query share in one segment.
 
     leaves: how each predicate is answered. entries: counts the values that are read.
     """
@@ -30,7 +30,7 @@ class SharedFilters:
 
 
 class _Memory(threading.local):
-    """What one thread was last told: the flags of rows from `start` on, those that are known; None where all are."""
+    """The latest results of one thread: the flags of rows from `start` on, those that are known; None if all are."""
 
     start = 0
     flags: Mask = np.zeros(0, np.bool_)
@@ -41,7 +41,7 @@ class _Memory(threading.local):
         return self.known is None and self.start <= first and last <= self.start + len(self.flags)
 
     def touches(self, first: int, last: int) -> bool:
-        """Whether something may be known of [first, last), and there is room for all of it."""
+        """Whether some flags of [first, last) may be known, and there is room for all of them."""
         stop = self.start + len(self.flags)
         return self.start < last and first < stop and max(last, stop) - min(first, self.start) <= _SPAN_MAX
 
@@ -57,9 +57,9 @@ class _Memory(threading.local):
 
 
 class SharedScan:
-    """Answers as `scan` does, which is asked only about rows that the thread was not told of a moment ago.
+    """Scan that forwards to `scan` only for rows whose result the thread does not remember.
 
-    The rows of a block are tested and then used by one thread, so what it was told last is what it asks again.
+    The rows of a block are tested and then used by one thread, so that it asks again for its latest results.
     """
 
     def __init__(self, scan: "Scan") -> None:

@@ -1,8 +1,8 @@
 """Queries over the columns of timestamp indexes: `dateTrunc('DAY', ts)` is read from `$ts$DAY` in segments that have it.
 
-What a query asks a segment is rewritten (`QuerySegment.asks`); elsewhere the function is computed, so that the answer does
-not depend on which segments have the column. Other functions that look at days or longer units, such as `year(ts)`, are
-computed from the days instead of the times.
+The query of a segment is rewritten (`QuerySegment.asks`); in other segments the function is computed, so that the answer
+does not depend on which segments have the column. Other functions of days or longer units, such as `year(ts)`, are computed
+from the days instead of the times.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from gamay.query.view.virtual import QuerySegment
 from gamay.segment.encode.metadata import TIMESTAMP_COLUMNS
 from gamay.segment.spi import KnowsMillis
 
-# a column with more values than one for so many rows is as costly to compute with as the times
+# a column with more values than one per this many rows is as costly to compute with as the times
 _ROWS_PER_VALUE = 4
 _WHOLE = (DataType.INT, DataType.LONG)
 _SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
@@ -28,9 +28,9 @@ _SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
 
 @dataclass(frozen=True)
 class _Available:
-    """What a segment has for a query. units: by the column of times, the granularities that there are.
+    """The timestamp columns of a segment that a query can use. units: the available granularities, by time column.
 
-    few: those of them with much fewer values than there are rows. positive: columns of times without any before 1970.
+    few: those with far fewer values than rows. positive: time columns without any time before 1970.
     """
 
     units: frozenset[tuple[str, str]]
@@ -38,7 +38,7 @@ class _Available:
     positive: frozenset[str]
 
     def unit_for(self, base: str, read: UnitRead) -> str | None:
-        """Return the longest granularity that tells as much of the times as is looked at."""
+        """Return the longest granularity that is precise enough."""
         if read.since_epoch and base not in self.positive:
             return None
         found = (unit for unit in dividing(read.unit) if (base, unit) in (self.units if unit == read.unit else self.few))
@@ -46,7 +46,7 @@ class _Available:
 
 
 def use_timestamp_columns(bound: BoundQuery, segments: Sequence[QuerySegment]) -> None:
-    """Have each segment asked for its columns of timestamp indexes, where they tell what the query computes of times."""
+    """Rewrite the query of each segment to its timestamp-index columns, where they contain what the query computes."""
     reads: set[tuple[str, UnitRead]] | None = None
     asked: dict[_Available, BoundQuery] = {}
     for segment in segments:
@@ -65,7 +65,7 @@ def use_timestamp_columns(bound: BoundQuery, segments: Sequence[QuerySegment]) -
 
 
 def _expressions(bound: BoundQuery) -> list[Expression]:
-    """Return what a query computes of rows."""
+    """Return the expressions that a query computes for rows."""
     arguments = [argument for call in bound.aggregates for argument in call.arguments]
     tested = [expression for part in (bound.filter, *bound.filters) for expression in _tested(part)]
     return [*bound.rows, *arguments, *tested]
@@ -85,7 +85,7 @@ def _reads(expression: Expression) -> list[tuple[str, UnitRead]]:
 
 
 def _read(call: Call) -> tuple[str, UnitRead] | None:
-    """Return of which column a call looks at units, and how."""
+    """Return the column whose units a call reads, and how."""
     read = unit_read(call)
     times = None if read is None else call.args[read.position]
     return None if read is None or not isinstance(times, Column) else (times.name, read)
@@ -112,14 +112,14 @@ def _available(segment: QuerySegment, derived: Sequence[TimestampColumn], bases:
 
 
 class _Rewriter:
-    """A query over the columns that a segment has."""
+    """Rewriter of a query to the columns that a segment has."""
 
     def __init__(self, available: _Available, bound: BoundQuery) -> None:
         self._available = available
         self._bound = bound
 
     def query(self) -> BoundQuery:
-        """Return the query as segments are asked it; the same object where nothing of it changes."""
+        """Return the query for segments; the same object if nothing changes."""
         bound = self._bound
         rows = tuple(map(self._expression, bound.rows))
         filter_, *filters = map(self._filter, (bound.filter, *bound.filters))
@@ -152,7 +152,7 @@ class _Rewriter:
         return Call(expression.name, args)
 
     def _stored(self, call: Call) -> Column | None:
-        """Return the column that `$ts$DAY` is in the segment, of its own type."""
+        """Return the column of the segment, such as `$ts$DAY`, with its own type."""
         found = _read(call.args[0]) if call.name == "totimestamp" and isinstance(call.args[0], Call) else None
         if found is None or not found[1].is_start:
             return None
@@ -182,7 +182,7 @@ class _Rewriter:
 
 
 def _compared(condition: Expression) -> Filter | None:
-    """Return the predicate that a condition on one column is; None where it computes something of it.
+    """Return the predicate equivalent to a condition on one column; None if it computes something from the column.
 
     It holds for the same values as the expression: whole numbers are compared as such, and a text with a TIMESTAMP is read
     as one, in both.
@@ -204,7 +204,7 @@ def _compared(condition: Expression) -> Filter | None:
 
 
 def _as_range(part: Filter) -> Filter:
-    """Return an equality as a range, which the range index answers."""
+    """Return an equality as a range, which the range index can answer."""
     if not isinstance(part, In) or len(part.values) > 1:
         return part
     (value,) = part.values

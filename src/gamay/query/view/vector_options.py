@@ -1,4 +1,4 @@
-"""What the options of a query say about how vectors are searched."""
+"""The query options for vector searches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from gamay.query.bind.predicate import Near
 class VectorOptions:
     """The options of vector searches. candidates, probes, effort: as in `gamay.segment.spi.NearestSearch`.
 
-    radius: VECTOR_SIMILARITY holds for all vectors within this distance, however many these are. None: as it is without.
+    radius: VECTOR_SIMILARITY matches all vectors within this distance, however many there are. None: no such option.
     """
 
     candidates: int | None = None
@@ -20,7 +20,7 @@ class VectorOptions:
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "VectorOptions":
-        """Return what the options of a query say, which were checked."""
+        """Return the options of a query, which must have been checked."""
         if not options:
             return NO_OPTIONS
         names = ("vectorMaxCandidates", "vectorNprobe", "vectorEfSearch")
@@ -29,7 +29,7 @@ class VectorOptions:
         return VectorOptions(candidates, probes, effort, None if radius is None else float(radius))
 
     def applied(self, leaf: Near) -> Near:
-        """Return a predicate as the options have it meant."""
+        """Return a predicate with the options applied."""
         return leaf if self.radius is None or leaf.count is None else replace(leaf, count=None, radius=self.radius)
 
 

@@ -1,6 +1,6 @@
-"""A segment as queries see it: with the virtual columns, and with columns that the schema gained after it was built.
+"""A segment as queries see it: with the virtual columns, and with columns added to the schema after it was built.
 
-A column that the segment does not have reads as the schema's default value in every row, and all its rows are null.
+A column that the segment lacks reads as the schema's default value in every row, and all its rows are null.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -165,7 +165,7 @@ class ConstantListColumn(ComputedColumn):
 
 
 class NullFlagColumn(ComputedColumn):
-    """For each row of a column whether it is null."""
+    """A flag for each row of a column that is null."""
 
     data_type = DataType.BOOLEAN
 
@@ -186,7 +186,7 @@ class NullFlagColumn(ComputedColumn):
 
 
 class QuerySegment:
-    """A segment with the columns that queries may name beside the stored ones.
+    """A segment with the columns that queries may use in addition to the stored ones.
 
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
@@ -234,15 +234,15 @@ class QuerySegment:
 
     @property
     def num_visible(self) -> int:
-        """How many rows are valid."""
+        """The number of valid rows."""
         return self.num_docs if self.visible is None else self.visible.count
 
     def column(self, name: str) -> Column:
-        """Return a column; raises KeyError when neither the segment nor the query's fields have it."""
+        """Return a column; raises KeyError if neither the segment nor the query's fields have it."""
         if name in self._stored:
             return self.stored.column(name)
         if name not in self._made:
-            # two threads may both make it; either is as good
+            # two threads may both create it; either will do
             self._made[name] = self._make(name)
         return self._made[name]
 
@@ -251,7 +251,7 @@ class QuerySegment:
         self._made[column.name] = column
 
     def null_flags(self, name: str) -> NullFlags | None:
-        """Return which rows of a column read as null; None when none does."""
+        """Return the null rows of a column; None if there are none."""
         return null_flags_of(self.column(name)) if self.null_handling else None
 
     def _make(self, name: str) -> Column:
@@ -272,7 +272,7 @@ class QuerySegment:
 
     @property
     def host_name(self) -> str:
-        """The name of the machine that answers."""
+        """The name of the answering machine."""
         return self._host_name
 
     def _partition_ids(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""Raw whole numbers as ids, where they are of a narrow range, or times of which only the hour, the day or the like is asked.
+"""Raw integers as ids, if their range is narrow, or times of which only the hour, the day etc. is needed.
 
-Each is its distance from the least, into a dictionary of the whole range. So keys of groups need no hashing where their
-column has no dictionary of its own, and what is computed of times is computed once for each hour, or day.
+An id is the distance from the minimum, into a dictionary of the whole range. Thus group keys need no hashing even if their
+column has no dictionary, and functions of times are computed once for each hour, or day.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from gamay.query.view.read import read_values
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Column
 
-# The dictionary is not counted, so that it may take but so small a part of what a query may hold.
+# The dictionary is not counted, so that it may only take a small part of the query's memory.
 _MEMORY_SHARE = 16
 _ENTRY_BYTES = 8
 # distances between times are doubles exactly, and steps begin within 64 bits
@@ -33,9 +33,9 @@ _WHOLE = frozenset({DataType.INT, DataType.LONG, DataType.TIMESTAMP})
 
 
 class WholeCodes:
-    """The rows of one column, whose values lie in [least, greatest], in steps.
+    """The rows of one column, whose values are in [least, greatest], in steps.
 
-    dictionary: the first number of each step, which stands for all, ascending.
+    dictionary: the first number of each step, which represents the step, ascending.
     """
 
     def __init__(self, column: Column, least: int, greatest: int, step: int = 1) -> None:
@@ -45,16 +45,16 @@ class WholeCodes:
         data_type = column.data_type
         first, last = least // step, greatest // step
         values = np.arange(first, last + 1, dtype=numpy_dtype(data_type)) * step
-        values[0] = least  # where the first step begins may be beyond 64 bits
+        values[0] = least  # the start of the first step may not fit in 64 bits
         self._begin = first * step
         self.dictionary = Vector(data_type, values, derived={}, ascends=True)
 
     def read(self, block: Block) -> EncodedVector:
-        """Return the values at the rows of a block. Raises CorruptSegmentError for one that lies outside the range."""
+        """Return the values at the rows of a block. Raises CorruptSegmentError for a value outside the range."""
         return EncodedVector(self.ids(read_values(self._column, block)), self.dictionary)
 
     def ids(self, values: Vector) -> Array:
-        """Return the steps of some values of the column. Raises CorruptSegmentError for one that lies outside the range."""
+        """Return the steps of some values of the column. Raises CorruptSegmentError for a value outside the range."""
         ids = self._ids(values)
         if len(ids) and int(ids.max()) >= len(self.dictionary):
             raise CorruptSegmentError(f"column '{self._column.name}' has values that its statistics exclude")
@@ -77,9 +77,9 @@ class WholeCodes:
 def whole_codes(
     segment: QuerySegment, keys: Sequence[Expression], arguments: Sequence[Expression], num_rows: int
 ) -> Mapping[str, WholeCodes]:
-    """Return by name the columns that keys are made of, each of one, and that have so many rows and so narrow a range.
+    """Return, by name, the key columns (of keys with one column) whose range is narrow for that many rows.
 
-    arguments: what else is computed of the rows. num_rows: about how many there are; a wider range is not worth counting
+    arguments: other expressions computed for the rows. num_rows: their approximate number; a wider range is not worthwhile.
     through.
     """
     codes: dict[str, WholeCodes] = {}
@@ -99,9 +99,9 @@ def whole_codes(
 
 
 def step_codes(column: Column, expressions: Sequence[Expression], most: int) -> WholeCodes | None:
-    """Return the codes of a raw column of whole numbers or times that all these expressions may be computed of.
+    """Return the codes of a raw column of integers or times from which all these expressions can be computed.
 
-    most: so many codes are worth counting through; None where there are more, or no codes.
+    most: the maximum number of codes; None if there would be more, or if the column has no codes.
     """
     least, greatest = column.stats.minimum, column.stats.maximum
     is_plain = column.data_type in _WHOLE and column.single_value and column.dictionary is None and column.has_forward

@@ -1,7 +1,7 @@
-"""A query whose template a server was sent before: the digest of the template, and the filter that the broker bound.
+"""A query whose template a server received before: the digest of the template, and the filter that the broker bound.
 
-The digest says all that the template does, so nothing has to be agreed on: a server that never had the template, or no
-longer has it, says so, and is sent all of it.
+The digest fully identifies the template, so that nothing has to be agreed on: a server that does not have the template (any
+more) reports that, and receives the complete query.
 
     filter = nil for every row | [leaf, …], all of which hold
     leaf   = [column, [value, …]] | [column, lower, upper, is lower inclusive, is upper inclusive]
@@ -29,12 +29,12 @@ class KnownQuery(msgspec.Struct, array_like=True, frozen=True):
 
 
 def digest_of(template: bytes) -> bytes:
-    """Return what a template is known by."""
+    """Return the digest that identifies a template."""
     return blake2b(template, digest_size=_DIGEST_BYTES).digest()
 
 
 def packed(filter_: Filter) -> Any:
-    """Return a filter that a `PreparedFilter` made as MessagePack can hold it."""
+    """Return a filter of a `PreparedFilter` in MessagePack form."""
     if filter_ is EVERYTHING:
         return None
     return [_packed(part) for part in filter_.parts] if isinstance(filter_, And) else [_packed(filter_)]
@@ -48,11 +48,11 @@ def _packed(leaf: Filter) -> list[Any]:
 
 
 def unpacked(leaves: Any) -> Filter:
-    """Return the filter that was packed. Raises QueryError 450 for what is none."""
+    """Return the filter that was packed. Raises QueryError 450 for invalid data."""
     if leaves is None:
         return EVERYTHING
     try:
         parts = tuple([In(leaf[0], tuple(leaf[1])) if len(leaf) == 2 else Range(*leaf) for leaf in leaves])
         return And(parts) if len(parts) > 1 else parts[0]
     except (TypeError, ValueError, IndexError) as error:
-        raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no filter: {error!r}") from error
+        raise QueryError(ErrorCode.INTERNAL, f"The broker sent an invalid filter: {error!r}") from error

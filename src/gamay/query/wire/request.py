@@ -1,4 +1,4 @@
-"""A query on its way to a server: what is the same for all queries of its shape, and the literals of WHERE.
+"""A query on its way to a server: the template that all queries of its shape share, and the literals of WHERE.
 
     buffers = `RequestHeader` as MessagePack, template, values
             | `RequestHeader` as MessagePack, with a `KnownQuery`
@@ -39,11 +39,11 @@ from gamay.query.prepared.statements import STATEMENTS_WEIGHT_MAX, PreparedState
 from gamay.query.wire.known import KnownQuery, digest_of, packed, unpacked
 from gamay.sql.query import OrderBy, Query, SelectItem, Shape
 
-Json: TypeAlias = Any  # what MessagePack can hold
+Json: TypeAlias = Any  # any value that MessagePack can encode
 
 
 class _SentTemplate(msgspec.Struct, array_like=True, frozen=True):
-    """A template, as read: where and having hold at most one expression."""
+    """A template, as read: where and having contain at most one expression."""
 
     table: str | None
     schema: str
@@ -73,8 +73,8 @@ _decode_template = msgspec.msgpack.Decoder(_SentTemplate).decode
 _decode_values = msgspec.msgpack.Decoder(_SentValues).decode
 _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
-_TEMPLATE, _DIGEST = "template", "digest"  # where `BoundQuery.shared` keeps them
-_TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
+_TEMPLATE, _DIGEST = "template", "digest"  # their keys in `BoundQuery.shared`
+_TEMPLATE_BYTES_MAX = 100_000  # larger ones are not cached
 _WEIGHT_LEAST = 500
 _ASKED_BYTES_MAX = 4000
 _LITERALS: dict[DataType, tuple[type, ...]] = {  # in their plain form; numbers that are too large are texts
@@ -109,7 +109,7 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
     takes_set_parts: bool = False
 
     def budget(self, process: ProcessBudget) -> Budget:
-        """Return what the query may use in a process."""
+        """Return the query's budget in a process."""
         return Budget(
             self.memory_bytes or process.query_bytes, process, None if self.scan is None else ScanLimits(*self.scan)
         )
@@ -121,10 +121,10 @@ _decode_header = msgspec.msgpack.Decoder(RequestHeader).decode
 def encode_request(
     query_id: str, table: str, bound: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
 ) -> "list[bytes]":
-    """Return the buffers of a query of segments of a typed table. latest: see `RequestHeader`; others are left out."""
+    """Return the buffers of a query over segments of a typed table. latest: see `RequestHeader`; others are left out."""
     budget, memory, scan = deadline.budget, None, None
     if budget is not None:
-        if budget.limit != budget.process.query_bytes:  # somebody has said so; else each server has its own measure
+        if budget.limit != budget.process.query_bytes:  # the limit was set explicitly; otherwise each server uses its own
             memory = budget.limit
         if (limits := budget.scan) is not None:
             scan = (limits.docs, limits.entries_in_filter, limits.entries_post_filter, limits.is_enforced)
@@ -137,11 +137,11 @@ encode_header: Callable[[RequestHeader], bytes] = _encode
 
 
 def decode_request_header(data: memoryview) -> RequestHeader:
-    """Read the first buffer of a request. Raises QueryError 450 for what is none."""
+    """Read the first buffer of a request. Raises QueryError 450 for invalid data."""
     try:
         return _decode_header(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no request: {error}") from error
+        raise QueryError(ErrorCode.INTERNAL, f"The broker sent an invalid request: {error}") from error
 
 
 def encode_query(bound: BoundQuery) -> tuple[bytes, bytes]:
@@ -161,9 +161,10 @@ def encode_known(
     query_id: str, table: str, bound: BoundQuery, filter_: Filter, segments: Sequence[str], timeout_ms: float,
     memory: int | None,
 ) -> list[bytes]:  # fmt: skip
-    """Return the buffers of a query like `bound` but for its filter, which a `PreparedStatement` made.
+    """Return the buffers of a query that differs from `bound` only in its filter, which a `PreparedStatement` created.
 
-    memory: in bytes; None leaves it to the server. The rows are wanted as the text that clients read: then the broker need
+    memory: in bytes; None leaves it to the server. The rows are requested in the text form that clients read, so that the
+    broker need not decode and encode them.
     not read and write them again.
     """
     digest = bound.shared.get(_DIGEST)
@@ -194,7 +195,7 @@ def _template(bound: BoundQuery, where: Json) -> bytes:
 
 
 def _columns(bound: BoundQuery) -> list[FieldSpec]:
-    """Return the columns that the query reads, and those that it only names (`COUNT(x)` without null handling)."""
+    """Return the columns that the query reads, and those that it only mentions (`COUNT(x)` without null handling)."""
     query, scope = bound.query, Scope(bound.schema, bound.query.table)
     written = [
         *(item.expression for item in query.select),
@@ -205,7 +206,7 @@ def _columns(bound: BoundQuery) -> list[FieldSpec]:
     ]
     named = []
     for name in (name for expression in written for name in column_names(expression)):
-        with contextlib.suppress(QueryError):  # a name in a text that is no condition after all
+        with contextlib.suppress(QueryError):  # the text may turn out not to be a condition
             named.append(scope.resolve(name))
     if any(isinstance(item.expression, Star) for item in query.select):
         named += scope.star()
@@ -213,7 +214,7 @@ def _columns(bound: BoundQuery) -> list[FieldSpec]:
 
 
 def _column(field: FieldSpec) -> Json:
-    """Return what binding and executing a query need to know of a column."""
+    """Return the properties of a column that binding and executing a query need."""
     default = null_value_to_json(field.default_null_value, field.data_type)
     known = field.name, field.data_type.value, field.role.value, field.single_value, default
     children = field.child_fields
@@ -241,7 +242,7 @@ def _plain(expression: Expression) -> Json:
 
 
 def _lifted(expression: Expression, literals: list[Literal]) -> Json:
-    """Return an expression with nothing in place of its literals, which are appended to `literals`."""
+    """Return an expression with placeholders for its literals, which are appended to `literals`."""
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, Literal):
@@ -273,7 +274,7 @@ _Fill: TypeAlias = Callable[[Iterator[Literal]], Expression]
 
 
 def _filler(node: Json) -> _Fill:
-    """Return what makes an expression of the next literals."""
+    """Return a function that builds an expression from the next literals."""
     if node is None:
         return next
     if isinstance(node, list):
@@ -284,7 +285,7 @@ def _filler(node: Json) -> _Fill:
 
 
 def _name(node: list[Json]) -> str:
-    """Return the name of the function that is called. Raises TypeError, IndexError."""
+    """Return the name of the called function. Raises TypeError, IndexError."""
     name = node[0]
     if not isinstance(name, str):
         raise TypeError(f"{name!r} is no name of a function")
@@ -303,7 +304,7 @@ def _expression(node: Json) -> Expression:
 
 
 class _Template:
-    """A template that was read: what queries of it have in common, and their plans."""
+    """A template that was read: the common parts of its queries, and their statements."""
 
     def __init__(self, data: bytes) -> None:
         self.weight = _WEIGHT_LEAST + len(data)
@@ -336,16 +337,16 @@ class _Template:
         )
 
     def shape(self, limit: int, offset: int) -> Shape:
-        """Return the shape of its queries with these rows."""
+        """Return the shape of its queries with this LIMIT and OFFSET."""
         return Shape(self, (limit, offset))
 
     def known(self, limit: int, offset: int) -> PreparedStatement | None:
-        """Return the statement of its queries with these rows."""
+        """Return the statement of its queries with this LIMIT and OFFSET."""
         return self.statements.find(self.shape(limit, offset), self._fixed["options"])
 
 
 class ReceivedStatements:
-    """The statements of the queries that a server was sent, by the digests of their templates.
+    """The statements of the queries that a server received, by the digests of their templates.
 
     Safe to share between threads.
     """
@@ -354,7 +355,7 @@ class ReceivedStatements:
         self._templates: RecentlyUsed[bytes, _Template] = RecentlyUsed(STATEMENTS_WEIGHT_MAX)
 
     def bind(self, template: bytes, values: bytes) -> tuple[PreparedStatement, BoundQuery]:
-        """Return a query with its statement; raises QueryError: 450 for what is none, and what binding it raises."""
+        """Return a query with its statement; raises QueryError: 450 for invalid data, and the errors of binding."""
         digest = digest_of(template)
         try:
             known = self._templates.get(digest)
@@ -364,13 +365,13 @@ class ReceivedStatements:
                     self._templates.put(digest, known, known.weight)
             query = known.query(values)
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
-            raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
+            raise QueryError(ErrorCode.INTERNAL, f"The broker sent an invalid query: {error!r}") from error
         return known.statements.bind(query)
 
     def known(self, query: KnownQuery) -> tuple[PreparedStatement, BoundQuery]:
-        """Return a query of known shape and its statement; raises QueryError 450 when it is not known (any more)."""
+        """Return a query of known shape and its statement; raises QueryError 450 if it is not known (any more)."""
         template, filter_ = self._templates.peek(query.digest), unpacked(query.filter)
         statement = None if template is None else template.known(query.limit, query.offset)
         if statement is None or not statement.takes(filter_):
-            raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; it has to be sent as a whole")
+            raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; send it completely")
         return statement, statement.bound.with_filter(statement.bound.query, filter_)

@@ -1,4 +1,4 @@
-"""What a server found, on its way to the broker: parts to be merged with those of others, or rows of the answer.
+"""The result of a server on its way to the broker: partial results to merge with those of others, or rows of the answer.
 
     buffers = `ResultHeader` as MessagePack, then those of each table (`gamay.query.buffers.columns`)
             | `ResultHeader` as MessagePack, then rows of the answer as JSON
@@ -117,18 +117,18 @@ def encode_answer(answer: Answer, *, as_text: bool) -> "list[bytes | memoryview]
 
 
 def encode_done(stats: QueryStats) -> bytes:
-    """Return what was done for a query that failed; the inverse is `done_of`."""
+    """Return the work done for a query that failed; the inverse is `done_of`."""
     return _encode(ResultHeader("", _STATS(stats)))
 
 
 def done_of(buffer: memoryview) -> QueryStats:
-    """Return what a server has done for a query that failed there. Raises QueryError 450 for what is none."""
+    """Return the work that a server did for a query that failed there. Raises QueryError 450 for invalid data."""
     return QueryStats(*receive([buffer]).header.stats)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What came from a server: the header is read, the columns not yet."""
+    """A response from a server: the header is decoded, the columns not yet."""
 
     header: ResultHeader
     tables: Sequence[memoryview]
@@ -144,7 +144,7 @@ class Received:
         return sum(buffer.nbytes for buffer in self.tables)
 
     def result(self, bound: BoundQuery, clock: Clock) -> ServerResult:
-        """Read the columns. bound: the query that was sent. Raises QueryError 450 for nonsense."""
+        """Decode the columns. bound: the query that was sent. Raises QueryError 450 for invalid data."""
         header = self.header
         try:
             result = ServerResult(QueryStats(*header.stats))  # type: ignore[arg-type]
@@ -173,13 +173,13 @@ class Received:
             if header.spans is not None:
                 result.trace = Trace(clock, "", header.spans)
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result of the query: {error!r}") from error
+            raise QueryError(ErrorCode.INTERNAL, f"A server sent an invalid result of the query: {error!r}") from error
         return result
 
     def response(self, bound: BoundQuery) -> BrokerResponse | None:
-        """Return the answer to a query; None when it is parts of one after all, or segments were missing.
+        """Return the answer to a query; None if it is a partial result after all, or if segments were missing.
 
-        Raises QueryError 450 for nonsense.
+        Raises QueryError 450 for invalid data.
         """
         if self.header.kind not in ("answer", "text"):
             return None
@@ -193,7 +193,7 @@ class Received:
             ((shape, arrays),) = self._arrays()
             columns = tuple([_values(from_arrays(column, arrays)) for column in shape.columns])
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no answer to the query: {error!r}") from error
+            raise QueryError(ErrorCode.INTERNAL, f"A server sent an invalid answer to the query: {error!r}") from error
         if len(columns) != len(bound.names):
             raise QueryError(ErrorCode.INTERNAL, f"A server sent {len(columns)} columns, not {len(bound.names)}")
         return BrokerResponse(ResultTable(bound.names, types, columns), stats=stats)
@@ -213,11 +213,11 @@ class Received:
 
 
 def receive(buffers: Sequence[memoryview]) -> Received:
-    """Read the header of a result. Raises QueryError 450 for what is none."""
+    """Decode the header of a result. Raises QueryError 450 for invalid data."""
     try:
         return Received(_decode(buffers[0]), buffers[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
-        raise QueryError(ErrorCode.INTERNAL, f"A server sent what is no result: {error!r}") from error
+        raise QueryError(ErrorCode.INTERNAL, f"A server sent an invalid result: {error!r}") from error
 
 
 def _values(column: Vector | EncodedVector) -> Vector:

@@ -228,7 +228,7 @@ def _check_groupings(statement: Statement) -> None:
         for part in (part for expression in expressions for part in walk(expression)):
             if isinstance(part, Call) and part.name in GROUPING and (place == "row" or not statement.group_by):
                 raise _invalid(
-                    f"{to_text(part)} shows which keys are rolled up; it needs GROUP BY, and is not allowed in it or in WHERE"
+                    f"{to_text(part)} tells rolled-up keys apart; it needs GROUP BY, and is not allowed in it or in WHERE"
                 )
     if statement.grouping_sets is not None and not _aggregates(_outputs(statement)):
         raise _invalid("GROUPING SETS, ROLLUP and CUBE need an aggregate in the SELECT list, as in count(*)")
