@@ -152,7 +152,7 @@ OTHER_WORDS = {
     r"rows? that (?:do(?:es)? not )?counts?\b|\bwhich rows? counts?\b|rows? do(?:es)? not count\b": "valid or invalid rows",
     r"\b(?:taken|taking) back\b": "rollback",
     r"\banswered at once\b": "fast path",
-    r"(?<![.\w])(?<!def )mend(?:s|ed|ing)?\b": "repair",
+    r"\bmend(?:s|ed|ing)?\b": "repair",
 }
 
 

@@ -66,13 +66,13 @@ def test_repair_leaves_alone_what_others_are_at_work_on(controller: Any) -> None
     record = controller.registry.get_segment("t_OFFLINE", "kept")
     controller.registry.create_segment("t_OFFLINE", record.with_changes(name="being_pushed"))
 
-    def mend(age_ms: int) -> Any:
+    def repaired(age_ms: int) -> Any:
         settled_ms = controller.clock.now_ms() - age_ms
         return repair(controller.context, controller.tables, controller.segments, settled_ms)
 
-    assert mend(10 * _MINUTE_MS).unacknowledged_segments == 0
+    assert repaired(10 * _MINUTE_MS).unacknowledged_segments == 0
     assert controller.registry.segment_names("t_OFFLINE") == ["being_pushed", "kept"]
     controller.clock.advance(11 * 60)
     assert controller.clock.now_ms() > now_ms
-    assert mend(10 * _MINUTE_MS).unacknowledged_segments == 1
+    assert repaired(10 * _MINUTE_MS).unacknowledged_segments == 1
     assert controller.registry.segment_names("t_OFFLINE") == ["kept"]

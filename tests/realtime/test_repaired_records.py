@@ -61,7 +61,7 @@ def repaired(cluster: LocalCluster, repair: RecordRepair, path: str, value: byte
     if not repair.damaged():
         return None
     assert [damage.path for damage in repair.damaged()] == [path]
-    repair.mend(path)
+    repair.repair(path)
     assert repair.damaged() == []
     node = cluster.registry.store.get(path)
     assert node is not None
@@ -116,15 +116,15 @@ def test_a_cluster_goes_on_with_repaired_records(stored: tuple[Path, dict[str, b
         client = ControllerClient(cluster.controller_url)
         assert sorted(one["path"] for one in client.damaged_records()) == paths
         with pytest.raises(GamayError, match=r"its start offset is neither .* Give the record \(--file\)"):
-            client.mend_record(paths[0])
+            client.repair_record(paths[0])
         with pytest.raises(GamayError, match="its id is 'x'"):
-            client.mend_record(paths[0], {**document, "id": "x"})
+            client.repair_record(paths[0], {**document, "id": "x"})
         fields = {**document["simpleFields"], "segment.crc": "NaN"}
         with pytest.raises(GamayError, match="invalid literal"):
-            client.mend_record(paths[0], {**document, "simpleFields": fields})
-        assert "was replaced by the record that you give" in client.mend_record(paths[0], document)
+            client.repair_record(paths[0], {**document, "simpleFields": fields})
+        assert "was replaced by the record that you give" in client.repair_record(paths[0], document)
         for path in (paths[1], paths[3], paths[2]):
-            client.mend_record(path)
+            client.repair_record(path)
         assert client.damaged_records() == []
         realtime.cluster = cluster
         eventually(lambda: is_whole(realtime))
@@ -165,7 +165,7 @@ def test_a_cluster_starts_when_nobody_can_tell_where_segments_should_be(stored: 
         assert sorted((folder / "server" / "t_REALTIME").iterdir()) == kept
         client = ControllerClient(cluster.controller_url)
         assert [one["path"] for one in client.damaged_records()] == [ideal]
-        client.mend_record(ideal)
+        client.repair_record(ideal)
         realtime.cluster = cluster
         realtime.rest("POST", "/tables/t/resumeConsumption")
         eventually(lambda: is_whole(realtime))

@@ -45,7 +45,7 @@ def repair(
     """List the unreadable records of the metadata store, or repair one; status 1 if some remain."""
     client = _client(controller)
     if path is not None:
-        typer.echo(client.mend_record(path, None if file is None else read_json(file)))
+        typer.echo(client.repair_record(path, None if file is None else read_json(file)))
     damaged = client.damaged_records()
     for one in damaged:
         typer.echo(f"{one['path']}: {one['problem']}")

@@ -38,7 +38,7 @@ class ControllerClient(HttpService):
         """Return the records of the metadata store that cannot be read: `{"path", "problem", "remedy"}` each."""
         return list(self.json("GET", "/cluster/damage")["damaged"])
 
-    def mend_record(self, path: str, document: Mapping[str, Any] | None = None) -> str:
+    def repair_record(self, path: str, document: Mapping[str, Any] | None = None) -> str:
         """Repair a damaged record; return what was done. document: its content, where it cannot be derived."""
         return self.status_text("POST", "/cluster/damage", params={"path": path}, json=document)
 

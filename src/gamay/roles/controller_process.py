@@ -43,7 +43,7 @@ class ControllerProcess(RoleProcess):
             fetchers=Fetchers(self.settings.storage, self._tls_client, self.settings.deep_store),
             tls=self._tls_client,
         )
-        repair = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
+        repair = PeriodicTask("ClusterRepair", _REPAIR_S, self._repair)
         self._periodic = self._role.periodic_tasks([repair])
         self._history = self._role.history
         services = self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)
@@ -78,12 +78,12 @@ class ControllerProcess(RoleProcess):
 
     def _mend_at_once(self) -> None:
         try:
-            self._mend()
+            self._repair()
         except Exception:  # noqa: BLE001 - it is tried again in the next interval
             _log.exception("interrupted operations of other controllers could not be repaired")
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         """Complete or roll back operations of controllers that died."""
         now_ms = self.clock.now_ms()
-        self._role.mend(now_ms - _SETTLED_MS)
+        self._role.repair(now_ms - _SETTLED_MS)
         buckets.sweep(self._election.store, now_ms - _SWEEP_MS)

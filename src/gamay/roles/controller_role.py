@@ -148,7 +148,7 @@ class ControllerRole:
         self.realtime.resign()
         self._views.stop()
 
-    def mend(self, settled_ms: int) -> None:
+    def repair(self, settled_ms: int) -> None:
         """As the lead controller, complete or roll back operations of controllers that died; see `repair`."""
         repair(self._lead_context, self._lead_tables, self._lead_segments, settled_ms)
 

@@ -56,7 +56,7 @@ _JOB_DEPTH = paths.task_job("type", "job").count("/") + 1
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A record that cannot be read. path: in the metadata store. remedy: a description of what `RecordRepair.mend`
+    """A record that cannot be read. path: in the metadata store. remedy: a description of what `RecordRepair.repair`
     does."""
 
     path: str
@@ -80,7 +80,7 @@ class RecordRepair:
         """Return the records that cannot be read: of schemas, tables, segments, instances, tasks, users and settings."""
         return list(self._found())
 
-    def mend(self, path: str, document: Mapping[str, Any] | None = None) -> str:
+    def repair(self, path: str, document: Mapping[str, Any] | None = None) -> str:
         """Rebuild a damaged record, and return a description.
 
         document: its content, as JSON. Raises NotFoundError for an unknown record, ConflictError for one that can be

@@ -117,7 +117,7 @@ def _damage_routes(router: GuardedRouter, services: Services) -> None:
         openapi_extra=body_docs("A schema, table config or record"),
     )
     def repair(path: str, body: Annotated[dict[str, Any], Depends(optional_json_body)]) -> dict[str, str]:
-        return status(services.damage.mend(path, body or None))
+        return status(services.damage.repair(path, body or None))
 
 
 def instance_router(services: Services) -> GuardedRouter:

@@ -33,7 +33,7 @@ GARBAGE = (b"garbage", b"{}", b"null", b'{"id": "x", "simpleFields": {}, "mapFie
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A database with two segments, and the documents of its table."""
-    folder = tmp_path_factory.mktemp("mended") / "db"
+    folder = tmp_path_factory.mktemp("repaired") / "db"
     with gamay.connect(folder) as db:
         db.create_table("first", ROWS)
         db.append("first", ROWS)
@@ -79,10 +79,10 @@ def test_a_damaged_record_is_listed_and_mended(damaged: EmbeddedCluster, stored:
         assert "needs the document that it held, as JSON" in str(refused.exception) + refused.output
         (tmp_path / "document.json").write_text(json.dumps(stored[1][one["path"]]))
         url += ["--file", str(tmp_path / "document.json")]
-    mended = CliRunner().invoke(app, ["admin", "repair", one["path"], *url])
-    assert mended.exit_code == 0, mended.output
-    assert mended.stdout.endswith("All records can be read.\n")
-    assert "/PinotCluster/PROPERTYSTORE/SET_ASIDE/PinotCluster|" in mended.stdout
+    repaired = CliRunner().invoke(app, ["admin", "repair", one["path"], *url])
+    assert repaired.exit_code == 0, repaired.output
+    assert repaired.stdout.endswith("All records can be read.\n")
+    assert "/PinotCluster/PROPERTYSTORE/SET_ASIDE/PinotCluster|" in repaired.stdout
     eventually(lambda: found(damaged) == [[6, 12.0]])
 
 
@@ -94,9 +94,9 @@ def test_segments_are_mended_before_what_names_them(damaged: EmbeddedCluster) ->
     client = ControllerClient(damaged.controller_url)
     paths = {one["path"] for one in client.damaged_records()}
     with pytest.raises(GamayError, match="Repair the records of the segments of first_OFFLINE first"):
-        client.mend_record(IDEAL)
-    client.mend_record((paths - {IDEAL}).pop())
-    client.mend_record(IDEAL)
+        client.repair_record(IDEAL)
+    client.repair_record((paths - {IDEAL}).pop())
+    client.repair_record(IDEAL)
     assert client.damaged_records() == []
     eventually(lambda: found(damaged) == [[6, 12.0]])
 
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(damaged: EmbeddedCluster, 
         (SCHEMA, {"schemaName": "first", "dimensionFieldSpecs": 7}, "dimensionFieldSpecs"),
     ):
         with pytest.raises(GamayError, match=told):
-            client.mend_record(path, document)
+            client.repair_record(path, document)
     assert [one["path"] for one in client.damaged_records()] == [SCHEMA]
 
 
@@ -150,7 +150,7 @@ def test_records_of_a_running_cluster_are_mended(damaged: EmbeddedCluster, path:
     queues.tend()
     client = ControllerClient(damaged.controller_url)
     assert [one["path"] for one in client.damaged_records()] == [path]
-    assert client.mend_record(path)
+    assert client.repair_record(path)
     assert client.damaged_records() == []
     assert [job.name for job in queues.jobs("UpsertCompactionTask")] == left
     assert queues.target("UpsertCompactionTask") is Target.START
@@ -185,12 +185,12 @@ def test_a_lineage_is_mended_or_given(damaged: EmbeddedCluster, stored: Any) -> 
         overwritten(store, LINEAGE, json.dumps(lineage(*entry)).encode())
         assert [one["path"] for one in client.damaged_records()] == [LINEAGE]
         if told is None:
-            assert "was rebuilt from what can be read of it" in client.mend_record(LINEAGE)
+            assert "was rebuilt from what can be read of it" in client.repair_record(LINEAGE)
             continue
         with pytest.raises(GamayError, match=told):
-            client.mend_record(LINEAGE)
+            client.repair_record(LINEAGE)
         with pytest.raises(GamayError, match="The given document is not a valid record"):
-            client.mend_record(LINEAGE, lineage(*entry))
-        client.mend_record(LINEAGE, lineage(first, second, "REVERTED", "1"))
+            client.repair_record(LINEAGE, lineage(*entry))
+        client.repair_record(LINEAGE, lineage(first, second, "REVERTED", "1"))
         assert client.damaged_records() == []
     eventually(lambda: found(damaged) == [[3, 6.0]])  # the first segment is replaced by the second
