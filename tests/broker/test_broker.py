@@ -413,7 +413,7 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
 
 
 def test_the_response_names_columns_whose_indexes_cannot_be_skipped(world: World) -> None:
-    told = "The query option 'skipIndexes' names '{}', which is no column of t."
+    told = "The query option 'skipIndexes' names '{}', which is not a column of t."
     answer = world.ask(
         "SET skipIndexes = 'n=inverted&nn=range&nowhere=fst,json&$n$DAY=range'; SELECT count(*) FROM t"
     ).json()
@@ -421,7 +421,7 @@ def test_the_response_names_columns_whose_indexes_cannot_be_skipped(world: World
     assert answer["exceptions"] == []
     assert "warnings" not in world.ask("SET skipIndexes = 'n=inverted,range'; SELECT count(*) FROM t").json()
     answer = world.ask("SET skipIndexes = 'n=invertd'; SELECT count(*) FROM t").json()
-    assert "The query option skipIndexes is of the form column=kind,kind" in answer["exceptions"][0]["message"]
+    assert "The query option skipIndexes must be of the form column=kind,kind" in answer["exceptions"][0]["message"]
 
 
 def test_the_response_names_options_without_effect(world: World) -> None:

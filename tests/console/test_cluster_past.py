@@ -33,7 +33,7 @@ def test_metrics_of_the_last_hours_are_drawn(open_page: Any, console: EmbeddedCl
     with page.expect_request(lambda request: "minutes=360" in request.url):
         page.get_by_label("The last").select_option("6 hours")
     refused = httpx.get(f"{console.server_url}/metrics/history", params={"minutes": "9999"})
-    assert (refused.status_code, refused.json()["error"]) == (400, "'minutes' is '9999', it must be a number from 1 to 360")
+    assert (refused.status_code, refused.json()["error"]) == (400, "'minutes' must be a number from 1 to 360, not '9999'")
 
 
 def test_an_instance_that_does_not_answer_is_named_beside_the_others(

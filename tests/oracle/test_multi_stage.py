@@ -30,7 +30,7 @@ from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
 
 # what is an error of exact arithmetic, where DOUBLE goes on
-_STRICT = ("does not fit", "division of whole numbers by zero", "divided by zero", "is no INT", "cannot be read as")
+_STRICT = ("does not fit", "division of whole numbers by zero", "divided by zero", "cannot be read as")
 _NO_DOUBLES = re.compile(r'"([fl])"\)? [*+-] \w*\(?"\1"')
 
 

@@ -118,7 +118,7 @@ def move_with_deaths(hybrid: Hybrid, monkeypatch: pytest.MonkeyPatch, steps: lis
         assert hybrid.watermark() == day + ((name, after) == ("write_memory", True))
         if hybrid.watermark() == day:
             told = hybrid.schedule()
-            assert ("shows the window already" in told) == is_shown, told
+            assert ("already has the window" in told) == is_shown, told
             assert told.startswith("COMPLETED")
         assert hybrid.watermark() == day + 1
         assert hybrid.total("t_OFFLINE") == moved(day + 1)

@@ -396,7 +396,7 @@ def test_raw_bytes_of_uuids_and_of_what_is_no_hexadecimal_text():
         stored = Vector(DataType.UUID, pa.array([value.bytes], pa.binary()))
         assert function.partitions_of(stored).tolist() == [function.partition_of(value.bytes.hex())]
         assert function.partition_of(value_text(value.bytes, DataType.UUID)) == function.partition_of(value.bytes.hex())
-        with pytest.raises(ValueError, match="'zz' is no hexadecimal text"):
+        with pytest.raises(ValueError, match="'zz' is not hexadecimal"):
             function.partition_of("zz")
 
 

@@ -73,7 +73,7 @@ def skipping_warnings(options: Mapping[str, str], table: str, schemas: Sequence[
         return []
     known = {name for schema in schemas for name in schema.column_names}
     return [
-        f"The query option '{SKIP_INDEXES}' names '{column}', which is no column of {table}.{nearest(column, known)}"
+        f"The query option '{SKIP_INDEXES}' names '{column}', which is not a column of {table}.{nearest(column, known)}"
         for column in skipped_indexes(options)
         if column not in known and not column.startswith("$")
     ]
