@@ -1,1 +1,1 @@
-"""Streams: the sources of realtime tables' rows, by partition and offset, and the decoding of messages to columns."""
+"""Streams, from which realtime tables consume rows by partition and offset, and the decoding of messages into columns."""

@@ -28,7 +28,7 @@ from gamay.ingest.stream.spi import (
 
 _LOG = logging.getLogger(__name__)
 _CONSUME_MAX = 20_000
-"""Messages that are asked of librdkafka at once; it takes up to a million."""
+"""Messages requested from librdkafka in one call; it accepts up to a million."""
 
 
 _REPORTS_WITHIN_S = 5
@@ -45,14 +45,14 @@ def _library() -> Any:
 
 
 class KafkaStream:
-    """A topic of Kafka as `StreamConsumerFactory`."""
+    """A Kafka topic as a `StreamConsumerFactory`."""
 
     properties: ClassVar[frozenset[str]] = PROPERTIES
     takes_client_properties: ClassVar[bool] = True
 
     @classmethod
     def addresses(cls, config: StreamConfig) -> Iterator[tuple[str, str]]:
-        """Yield key and URI of the brokers that the config names."""
+        """Yield the config key and URI of each broker in the config."""
         return broker_addresses(config)
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
@@ -63,15 +63,15 @@ class KafkaStream:
         self.settings = client_settings(config, context.client_id)
 
     def parse_offset(self, text: str) -> Offset:
-        """Read an offset of Kafka, a whole number."""
+        """Parse a Kafka offset, an integer."""
         return parse_integer_offset(text)
 
     def partition_consumer(self, partition: int) -> "KafkaPartitionConsumer":
-        """Return a consumer of a partition, which belongs to no consumer group."""
+        """Return a consumer of a partition that joins no consumer group."""
         return KafkaPartitionConsumer(self, partition)
 
     def stream_consumer(self, group: str, begin: Mapping[int, Offset] | None = None) -> "KafkaGroupConsumer":
-        """Return a member of a consumer group of Kafka."""
+        """Return a member of a Kafka consumer group."""
         return KafkaGroupConsumer(self, group, begin)
 
     def metadata(self) -> "KafkaMetadata":
@@ -83,21 +83,21 @@ class KafkaStream:
         return KafkaProducer(self, producer_settings(self.config, self._context.client_id))
 
     def open_consumer(self, **settings: Any) -> Any:
-        """Return a `confluent_kafka.Consumer`; raises InvalidConfigError for a setting that librdkafka refuses."""
+        """Return a `confluent_kafka.Consumer`; raises InvalidConfigError for a setting that librdkafka rejects."""
         return self.open_client(_library().Consumer, {**self.settings, **settings})
 
     def open_client(self, client: Any, settings: Mapping[str, Any]) -> Any:
-        """Return a client of a class of confluent-kafka. Raises as `open_consumer`."""
+        """Return a client of the given class of confluent-kafka. Raises the same errors as `open_consumer`."""
         library = _library()
         try:
             return client(settings, logger=_LOG)
         except library.KafkaException as error:
             raise InvalidConfigError(f"the stream of topic '{self.config.topic}': {_text(error)}") from error
-        except (TypeError, ValueError, AttributeError) as error:  # a setting that is no text, such as error_cb
+        except (TypeError, ValueError, AttributeError) as error:  # a setting whose value is not a string, such as error_cb
             raise InvalidConfigError(f"the stream of topic '{self.config.topic}': {error}") from error
 
     def failure(self, error: Any, doing: str) -> TransientStreamError | PermanentStreamError:
-        """Return what to raise for an error of librdkafka."""
+        """Return the exception to raise for an error of librdkafka."""
         code = error.args[0] if isinstance(error, BaseException) else error
         kinds = _library().KafkaError
         permanent = (
@@ -122,8 +122,8 @@ def _text(error: Any) -> str:
 class KafkaPartitionConsumer:
     """A `PartitionConsumer` of one partition.
 
-    The client goes on fetching ahead as long as each fetch begins where the one before ended; messages that did not fit are
-    kept for the next fetch.
+    The client keeps prefetching while each fetch starts where the previous one ended; messages that exceed a fetch's limits
+    are kept for the next fetch.
     """
 
     def __init__(self, stream: KafkaStream, partition: int) -> None:
@@ -164,7 +164,7 @@ class KafkaPartitionConsumer:
             self._consumer.close()
 
     def _consume(self, max_messages: int, timeout_ms: int) -> list[Any]:
-        """Return messages as soon as there are some, and with them what else has already come in."""
+        """Wait for the first message; return it with those already received, or a lone error."""
         library = _library()
         try:
             left_ms = timeout_ms
@@ -184,10 +184,10 @@ class KafkaPartitionConsumer:
         if not any(map(library.Message.error, found)):
             return found
         first_error = next(i for i, message in enumerate(found) if message.error() is not None)
-        return found[: max(first_error, 1)]  # the messages before it, else the error
+        return found[: max(first_error, 1)]  # the messages before the error, or the error alone if it is first
 
     def _seek(self, first: int) -> tuple[int, Gap | None]:
-        """Make the client read from an offset, or from the earliest there is; return where it reads, and what is lost."""
+        """Start reading at an offset, or at the earliest one available; return that position and the gap skipped, if any."""
         library = _library()
         low, high = self._watermarks(cached=False)
         if first > high:
@@ -207,7 +207,7 @@ class KafkaPartitionConsumer:
     def _after_error(self, first: int, error: Any, gap: Gap | None) -> MessageBatch:
         kinds = _library().KafkaError
         if error.code() in (kinds.OFFSET_OUT_OF_RANGE, kinds._AUTO_OFFSET_RESET):
-            begin, lost = self._seek(first)  # retention has overtaken this consumer
+            begin, lost = self._seek(first)  # retention deleted the messages before this consumer read them
             return MessageBatch.empty(IntegerOffset(begin), gap=lost or gap)
         self._position = -1
         raise self._stream.failure(error, f"partition {self._partition}")
@@ -218,7 +218,7 @@ class KafkaPartitionConsumer:
         if messages:
             reached = messages[-1].offset() + 1
         elif not self._rest:
-            reached = max(begin, self._consumer_position())  # past markers of transactions
+            reached = max(begin, self._consumer_position())  # skips transaction markers
         self._position = reached
         end_offset = IntegerOffset(max(end, reached)) if end >= 0 else None
         if not messages:
@@ -236,7 +236,7 @@ class KafkaPartitionConsumer:
 
 
 def watermarks(stream: KafkaStream, consumer: Any, partition: int, cached: bool) -> tuple[int, int]:
-    """Return the first offset of a partition and the one behind its last message; of the cache, -1001 when unknown."""
+    """Return the first offset of a partition and the one after its last message; cached: -1001 where unknown."""
     library = _library()
     at = library.TopicPartition(stream.config.topic, partition)
     try:
@@ -249,7 +249,7 @@ def watermarks(stream: KafkaStream, consumer: Any, partition: int, cached: bool)
 
 
 def _fitting(messages: Sequence[Any], max_messages: int, max_bytes: int) -> int:
-    """Return how many of the messages fit, at least one."""
+    """Return how many of the first messages fit within the limits, at least 1."""
     sizes = np.fromiter(map(len, messages), np.int64, len(messages))
     fitting = int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right"))
     return min(max(fitting, 1), max_messages, len(messages))
@@ -258,7 +258,7 @@ def _fitting(messages: Sequence[Any], max_messages: int, max_bytes: int) -> int:
 def to_batch(
     messages: Sequence[Any], with_headers: bool, next_offset: Offset, end_offset: Offset | None, gap: Gap | None
 ) -> MessageBatch:
-    """Return messages of confluent-kafka, at least one, as a batch."""
+    """Return one or more messages of confluent-kafka as a batch."""
     kind = type(messages[0])
     keys = list(map(kind.key, messages))
     headers = None
@@ -278,7 +278,7 @@ def to_batch(
 
 
 def _binary(values: list[bytes | None]) -> pa.BinaryArray:
-    """Return byte strings as an array; several times as fast as `pa.array` where none is null."""
+    """Return byte strings as an array; several times faster than `pa.array` if none is null."""
     if None in values:
         return pa.array(values, pa.binary())
     present = cast(list[bytes], values)
@@ -288,7 +288,7 @@ def _binary(values: list[bytes | None]) -> pa.BinaryArray:
 
 
 class KafkaGroupConsumer:
-    """A `StreamLevelConsumer`: a member of a consumer group of Kafka, which shares out the partitions."""
+    """A `StreamLevelConsumer`: a member of a consumer group to which Kafka assigns partitions."""
 
     def __init__(self, stream: KafkaStream, group: str, begin: Mapping[int, Offset] | None = None) -> None:
         criteria = stream.config.offset_criteria
@@ -300,7 +300,7 @@ class KafkaGroupConsumer:
         self._consumer = stream.open_consumer(**{"group.id": group, "auto.offset.reset": reset})
         self._position: dict[int, Offset] = {}
         self._given = begin is not None
-        self._resume: dict[int, Offset] = dict(begin or {})  # of partitions that are not, or not yet, this member's
+        self._resume: dict[int, Offset] = dict(begin or {})  # of partitions not currently assigned to this member
         self._consumer.subscribe(
             [stream.config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
@@ -327,11 +327,11 @@ class KafkaGroupConsumer:
         return found
 
     def position(self) -> Mapping[int, Offset]:
-        """Return the offset behind the last message of each partition that this member has read of."""
+        """Return the next offset to read, for each partition that this member has read or was given a start for."""
         return dict(self._position)
 
     def commit(self, places: Mapping[int, Offset] | None = None) -> Mapping[int, Offset]:
-        """Commit the position to Kafka and wait for it."""
+        """Commit the position, or `places`, to Kafka synchronously; return the offsets committed."""
         library = _library()
         written = dict(self._position if places is None else places)
         offsets = [
@@ -363,7 +363,7 @@ class KafkaGroupConsumer:
     def _revoked(self, _: Any, partitions: Sequence[Any]) -> None:
         for partition in partitions:
             offset = self._position.pop(partition.partition, None)
-            if offset is not None and self._given:  # else whoever has it next begins at the checkpoint, and so does this one
+            if offset is not None and self._given:  # else any member resumes at the checkpoint
                 self._resume[partition.partition] = offset
 
 
@@ -376,7 +376,7 @@ class KafkaMetadata:
         self._consumer = stream.open_consumer()
 
     def partition_ids(self) -> tuple[int, ...]:
-        """Return the topic's partitions, or those of `partition.ids`; it is an error when one of these does not exist."""
+        """Return the topic's partitions, or those in `partition.ids`, all of which must exist."""
         topic = self._stream.config.topic
         found = self._asked(lambda timeout: self._consumer.list_topics(topic, timeout=timeout)).topics[topic]
         if found.error is not None:
@@ -390,7 +390,7 @@ class KafkaMetadata:
         return ids if wanted is None else wanted
 
     def offset(self, partition: int, criteria: OffsetCriteria) -> Offset:
-        """Return the offset that a criterion asks for."""
+        """Return the offset that a criterion selects."""
         low, high = watermarks(self._stream, self._consumer, partition, cached=False)
         time = criteria.timestamp_ms(self._clock.now_ms())
         if time is None:
@@ -403,7 +403,7 @@ class KafkaMetadata:
         return IntegerOffset(found.offset if found.offset >= 0 else high)
 
     def latest_offset(self, partition: int) -> Offset:
-        """Return the offset behind the last message."""
+        """Return the offset after the last message."""
         return IntegerOffset(watermarks(self._stream, self._consumer, partition, cached=False)[1])
 
     def close(self) -> None:
@@ -419,18 +419,18 @@ class KafkaMetadata:
 
 
 class KafkaProducer:
-    """A `StreamProducer`: idempotent, and what it returned an offset for has been acknowledged by all in-sync replicas."""
+    """An idempotent `StreamProducer`: every message with an offset was acknowledged by all in-sync replicas."""
 
     def __init__(self, stream: KafkaStream, settings: Mapping[str, Any]) -> None:
         self._stream = stream
         self._producer = stream.open_client(_library().Producer, settings)
-        # a report comes within the time after which a message is given up, or soon after it
+        # a delivery report arrives within the message timeout or shortly after it
         self._wait_s = stream.config.connection_timeout_ms / 1000 + _REPORTS_WITHIN_S
 
     def send(
         self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
     ) -> list[Offset | GamayError]:
-        """Send messages and wait until each is acknowledged or given up; see `StreamProducer.send`."""
+        """Send messages and wait until each is acknowledged or has failed; see `StreamProducer.send`."""
         doing = f"sending to partition {partition}"
         silent = TransientStreamError(
             f"{self._stream.place}, {doing}: no report within {self._wait_s:.0f} s; it may be there yet"
@@ -450,14 +450,14 @@ class KafkaProducer:
         return results
 
     def close(self) -> None:
-        """Throw away what was not acknowledged."""
+        """Discard messages that were not acknowledged."""
         self._producer.purge()
         self._producer.flush(0)
 
     def _enqueue(
         self, partition: int, message: tuple[bytes | None, bytes | None, Any], report: Callable[[Any, Any], None]
     ) -> GamayError | None:
-        """Hand a message to the client; return why it does not take it."""
+        """Enqueue a message in the client; return the error if it rejects the message."""
         library = _library()
         payload, key, headers = message
         while True:
@@ -466,7 +466,7 @@ class KafkaProducer:
                     self._stream.config.topic, payload, key, partition, on_delivery=report, headers=headers or None
                 )
                 return None
-            except BufferError:  # as many wait as may; each of them is reported in time
+            except BufferError:  # the queue is full; each delivery report makes room
                 self._producer.poll(1)
             except library.KafkaException as error:
                 return self._stream.failure(error, f"sending to partition {partition}")

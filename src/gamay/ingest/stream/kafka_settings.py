@@ -1,4 +1,4 @@
-"""The keys of `streamConfigs` that concern Kafka, as settings of librdkafka; those of its Java client are translated."""
+"""Translation of Kafka's keys in `streamConfigs`, including those of its Java client, to settings of librdkafka."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _OWN = ("bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offs
 
 _BROKER = re.compile(r"(?:([A-Za-z_]+)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 _PORT = 9092
-_SETTING = re.compile(r"[A-Za-z0-9._-]+")  # the library reads a name up to its first zero byte
+_SETTING = re.compile(r"[A-Za-z0-9._-]+")  # the library truncates a name at its first zero byte
 _FILES = re.compile(r"\.(location|file|keytab|url)$")
 _REFUSED = {
     "metadata.broker.list": "stream.kafka.broker.list names the brokers",
@@ -39,13 +39,13 @@ _CONSUMING = (
     "queued.max.messages.kbytes", "fetch.queue.backoff.ms", "fetch.message.max.bytes", "max.partition.fetch.bytes",
     "fetch.max.bytes", "fetch.min.bytes", "check.crcs",
 )  # fmt: skip
-"""Settings that producers have not."""
+"""Settings that apply to consumers only."""
 _PRODUCING = (
     "acks", "request.required.acks", "enable.idempotence", "transactional.id", "max.in.flight", "retries",
     "max.in.flight.requests.per.connection", "message.send.max.retries", "queuing.strategy", "delivery.timeout.ms",
     "message.timeout.ms", "message.max.bytes", "delivery.report.only.error", "dr_cb", "dr_msg_cb", "on_delivery",
 )  # fmt: skip
-"""Settings of producers that are not taken from a table, so that what is acknowledged is there, once."""
+"""Producer settings that a table cannot override, so that each acknowledged message is stored exactly once."""
 _MESSAGE_BYTES_MAX = 1_000_000_000
 
 PROPERTIES = frozenset(
@@ -54,11 +54,11 @@ PROPERTIES = frozenset(
         "partition.ids", *_LEGACY,
     }
 )  # fmt: skip
-"""The keys that follow `stream.kafka.`; older ones among them have no effect."""
+"""The known keys below `stream.kafka.`; older ones among them have no effect."""
 
 
 def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
-    """Return librdkafka's settings; raises InvalidConfigError that names the key that is missing or wrong."""
+    """Return librdkafka's settings; raises InvalidConfigError naming the missing or invalid key."""
     brokers = [f"{protocol}{host}:{port}" for protocol, host, port in _brokers(config)[1]]
     isolation = config.properties.get("isolation.level", "read_uncommitted").strip()
     if isolation not in ("read_committed", "read_uncommitted"):
@@ -67,7 +67,7 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "bootstrap.servers": ",".join(brokers),
         "client.id": client_id,
-        "group.id": f"gamay-{config.topic}",  # librdkafka wants one, although partition consumers join no group
+        "group.id": f"gamay-{config.topic}",  # required by librdkafka, although partition consumers join no group
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "isolation.level": isolation,
@@ -78,7 +78,7 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
         "reconnect.backoff.ms": 200,
         "reconnect.backoff.max.ms": 5_000,
         "queued.min.messages": 100_000,
-        "fetch.queue.backoff.ms": 10,  # by default a queue that was full runs dry before a second is over
+        "fetch.queue.backoff.ms": 10,  # with the default of 1 s, a full queue drains before fetching resumes
         "queued.max.messages.kbytes": 65_536,
         "socket.timeout.ms": max(_number(config, "socket.timeout", 10_000), 1_000),
         "socket.receive.buffer.bytes": _number(config, "buffer.size", 512_000),
@@ -92,7 +92,7 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
 
 
 def producer_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
-    """Return librdkafka's settings for writing to the topic that a consumer reads; raises as `client_settings`."""
+    """Return librdkafka's settings for producing to a table's topic; raises as `client_settings` does."""
     shared = client_settings(config, client_id)
     for name in (*_CONSUMING, *_PRODUCING):
         shared.pop(name, None)
@@ -100,20 +100,20 @@ def producer_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
         "enable.idempotence": True,
         "acks": "all",
         "message.timeout.ms": max(config.connection_timeout_ms, 1_000),
-        "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker has a limit of its own, and says so
+        "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker enforces and reports its own limit
         "linger.ms": 5,
     }
 
 
 def broker_addresses(config: StreamConfig) -> Iterator[tuple[str, str]]:
-    """Yield key and URI of the brokers that are asked first; they tell the client which others there are."""
+    """Yield the config key and URI of each bootstrap broker, from which the client discovers the others."""
     key, brokers = _brokers(config)
     for _, host, port in brokers:
         yield key, f"kafka://{host}:{port}"
 
 
 def _brokers(config: StreamConfig) -> tuple[str, list[tuple[str, str, int]]]:
-    """Return the key, and protocol (`SSL://`), host and port of each broker. The library reads much else as a host, too."""
+    """Return the config key and each broker's protocol (`SSL://`), host and port; stricter than librdkafka's own parser."""
     key, given = config.property_key("broker.list"), config.properties.get("broker.list")
     if not given:
         given = config.client_properties.get("bootstrap.servers", "")
@@ -130,14 +130,14 @@ def _brokers(config: StreamConfig) -> tuple[str, list[tuple[str, str, int]]]:
 
 
 def named_files(config: StreamConfig) -> Iterator[tuple[str, str]]:
-    """Yield name and value of the settings by which the client reads a file, or asks a web server."""
+    """Yield name and value of each setting that makes the client read a file or send HTTP requests."""
     for name, value in {**config.consumer_properties, **config.client_properties}.items():
-        if _FILES.search(name) and value not in ("", "probe"):  # of ssl.ca.location: what the system trusts
+        if _FILES.search(name) and value not in ("", "probe"):  # ssl.ca.location: the system's trust store
             yield name, value
 
 
 def _client_setting(name: str, value: str) -> dict[str, str]:
-    """Return librdkafka's setting for one of Kafka's Java client; those without a counterpart have none."""
+    """Return librdkafka's setting for one of Kafka's Java client; empty if it has no counterpart."""
     if name in _REFUSED:
         raise InvalidConfigError(f"{name}: a table's config cannot set this: {_REFUSED[name]}")
     if not _SETTING.fullmatch(name) or "\0" in value:
@@ -172,7 +172,7 @@ def _number(config: StreamConfig, name: str, default: int) -> int:
 
 
 def partition_ids(config: StreamConfig) -> tuple[int, ...] | None:
-    """Return the partitions to consume, `0-99,200`, ascending; None for all of the topic."""
+    """Return the partitions to consume in ascending order, parsed from text such as `0-99,200`; None for all."""
     text = config.properties.get("partition.ids", "").strip()
     if not text:
         return None

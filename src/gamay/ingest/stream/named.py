@@ -1,4 +1,4 @@
-"""What a stream's config has processes open beside the stream: files and web servers, which not everybody may name."""
+"""Files and URLs that a stream's config makes processes open besides the stream; naming them requires a right."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,19 +11,19 @@ _DECODER_FILES = ("descriptorFile", "schema.registry.ssl.ca.location")
 
 
 def registry_urls(config: StreamConfig) -> list[str]:
-    """Return the addresses of the schema registries that a decoder asks."""
+    """Return the URLs of the schema registries that a decoder queries."""
     given = config.decoder_properties.get(_REGISTRY_URL, "").split(",")
     return [url.strip().rstrip("/") for url in given if url.strip()]
 
 
 def schema_file(config: StreamConfig) -> str | None:
-    """Return the path of the file with a decoder's schema; None where the schema itself is given, or none."""
+    """Return the path of a decoder's schema file; None if the schema is inline or absent."""
     text = config.decoder_properties.get("schema", "").strip()
     return text if text and text[0] not in '{["' else None
 
 
 def named_by(config: StreamConfig) -> Iterator[tuple[str, str]]:
-    """Yield key and value of all that names a local path or a URL. Plug-ins of others answer for their own keys."""
+    """Yield key and value of each setting that names a local path or a URL. Keys of third-party plug-ins are not checked."""
     decoder = config.property_key("decoder.prop.")
     for url in registry_urls(config):
         yield f"{decoder}{_REGISTRY_URL}", url

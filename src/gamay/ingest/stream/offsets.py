@@ -1,4 +1,4 @@
-"""Offsets of a partition, and the words by which a table config says where to begin."""
+"""Offsets of a partition, and the criteria by which a table config selects where consumption starts."""
 
 import re
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from gamay.model.units import parse_period
 
 
 class Offset(Protocol):
-    """A place in one partition: text in records, ordered among the offsets of the same partition.
+    """A position in one partition, ordered among the offsets of that partition and stored as text in records.
 
-    It need not be a number and need not be contiguous. `str()` gives the text that the stream's `parse_offset` reads.
+    Offsets need be neither numeric nor contiguous. `str()` returns the text that the stream's `parse_offset` accepts.
     """
 
     def __lt__(self, other: Any, /) -> bool: ...
@@ -34,14 +34,14 @@ class IntegerOffset:
 
 
 def parse_integer_offset(text: str) -> IntegerOffset:
-    """Return the offset that a record holds as decimal text; raises InvalidConfigError for any other text."""
+    """Parse an offset stored as decimal text; raises InvalidConfigError for any other text."""
     if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
         raise InvalidConfigError(f"'{text}' is not an offset of this stream; its offsets are whole numbers from 0")
     return IntegerOffset(int(text))
 
 
 class OffsetKind(Enum):
-    """What an offset criterion asks for."""
+    """A kind of offset criterion."""
 
     SMALLEST = "smallest"
     LARGEST = "largest"
@@ -54,9 +54,9 @@ _DATETIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d
 
 @dataclass(frozen=True, slots=True)
 class OffsetCriteria:
-    """Where consumption begins.
+    """A criterion for the offset at which consumption starts.
 
-    millis: of PERIOD, how long before now; of TIMESTAMP, milliseconds since 1970 in UTC; else 0.
+    millis: for PERIOD, the milliseconds before now; for TIMESTAMP, milliseconds since 1970 in UTC; else 0.
     """
 
     kind: OffsetKind
@@ -64,9 +64,9 @@ class OffsetCriteria:
 
     @classmethod
     def parse(cls, text: str) -> "OffsetCriteria":
-        """Read `smallest`, `largest`, a period (`2d`), a time (`2026-01-31T10:00:00.000Z`) or milliseconds since 1970.
+        """Parse `smallest`, `largest`, a period (`2d`), a time (`2026-01-31T10:00:00.000Z`) or milliseconds since 1970.
 
-        Raises InvalidConfigError with what would be right; Kafka's own words are named, since they are not accepted.
+        Raises InvalidConfigError that lists the valid forms, and suggests the equivalent of Kafka's own terms.
         """
         word = text.strip().lower()
         if word in ("smallest", "largest"):
@@ -90,7 +90,7 @@ class OffsetCriteria:
             ) from None
 
     def timestamp_ms(self, now_ms: int) -> int | None:
-        """Return the time from which to read in milliseconds since 1970, None for SMALLEST and LARGEST."""
+        """Return the time to start reading from, in milliseconds since 1970; None for SMALLEST and LARGEST."""
         if self.kind is OffsetKind.PERIOD:
             return now_ms - self.millis
         return self.millis if self.kind is OffsetKind.TIMESTAMP else None

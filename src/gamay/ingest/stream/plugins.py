@@ -1,6 +1,6 @@
-"""Finds stream types and decoders by name: the built-in ones, those of users' packages, and the class names of Pinot.
+"""Lookup of stream types and decoders by name: built-in ones, those of users' packages, and Pinot's class names.
 
-Users' packages name theirs in the entry-point groups `gamay.streams` and `gamay.decoders`.
+Users' packages register theirs in the entry-point groups `gamay.streams` and `gamay.decoders`.
 """
 
 import importlib
@@ -54,16 +54,16 @@ _WITHOUT_MEANS: Mapping[str, str] = {
     "KafkaAvroMessageDecoder": "it reads schemas of a registry that is no longer made; use "
     "KafkaConfluentSchemaRegistryAvroMessageDecoder, or SimpleAvroMessageDecoder with leading.bytes.to.strip",
 }
-"""Decoders of Pinot's that there are no means for, and what to do instead."""
+"""Unsupported decoders of Pinot, and what to use instead."""
 
 
 def addresses(config: StreamConfig) -> Iterator[tuple[str, str]]:
-    """Yield key and URI, `kafka://host:port`, of all that a stream connects to.
+    """Yield the config key and URI (`kafka://host:port`) of each address that a stream connects to.
 
-    A plug-in that does not tell may connect to anything: it is a URI without a host. Raises as `open_stream`.
+    A plug-in without `addresses` may connect anywhere, reported as a URI without a host. Raises as `open_stream` does.
     """
     factory, key = _factory(config)
-    told = getattr(factory, "addresses", None)  # packages from before it was asked for have none
+    told = getattr(factory, "addresses", None)  # missing in packages written before it was introduced
     if told is not None:
         yield from told(config)
     else:
@@ -71,7 +71,7 @@ def addresses(config: StreamConfig) -> Iterator[tuple[str, str]]:
 
 
 def open_stream(config: StreamConfig, context: StreamContext) -> StreamConsumerFactory:
-    """Return the stream of a config; raises InvalidConfigError for a type, class name or key that nobody knows."""
+    """Return the stream of a config; raises InvalidConfigError for an unknown type, class name or key."""
     factory, _ = _factory(config)
     _check_keys(config, factory)
     made: StreamConsumerFactory = factory(config, context)
@@ -79,7 +79,7 @@ def open_stream(config: StreamConfig, context: StreamContext) -> StreamConsumerF
 
 
 def open_decoder(config: StreamConfig, fields: InputFields = ALL_FIELDS) -> MessageDecoder:
-    """Return the decoder of a config; raises InvalidConfigError when there is none of that name, or for its properties."""
+    """Return the decoder of a config; raises InvalidConfigError for an unknown name or invalid properties."""
     key = config.property_key("decoder.class.name")
     if config.decoder_name is None:
         known = ", ".join(sorted(_BUILT_IN[DECODERS]))
@@ -89,7 +89,7 @@ def open_decoder(config: StreamConfig, fields: InputFields = ALL_FIELDS) -> Mess
 
 
 def _factory(config: StreamConfig) -> tuple[Any, str]:
-    """Return the class of a stream, and the key that names it."""
+    """Return the class of a stream, and the config key that selects it."""
     key = config.property_key("consumer.factory.class.name") if config.factory_name else "streamType"
     return _find(STREAMS, config.factory_name or config.stream_type, key, "stream type"), key
 

@@ -1,8 +1,8 @@
-"""What a stream plug-in provides: consumers, metadata and batches of messages; and what a decoder makes of a batch.
+"""The interfaces of stream plug-ins (consumers, metadata, batches of messages) and of decoders.
 
-Everything moves in batches of Arrow arrays. A stream type is a class that implements `StreamConsumerFactory`, named in the
-entry-point group `gamay.streams`; a decoder is a callable `(StreamConfig, InputFields) -> MessageDecoder` named in
-`gamay.decoders`.
+All data is passed as batches of Arrow arrays. A stream type is a class that implements `StreamConsumerFactory`, registered
+in the entry-point group `gamay.streams`; a decoder is a callable `(StreamConfig, InputFields) -> MessageDecoder` registered
+in `gamay.decoders`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,22 +24,22 @@ from gamay.model.types import DataType
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 UNKNOWN_TIME = -1
-"""In `timestamps_ms`: the stream does not know when the message was written."""
+"""The value in `timestamps_ms` of a message whose time of writing the stream does not know."""
 
 
 class TransientStreamError(GamayError):
-    """The stream cannot be read now; the same call may succeed later, best on a new consumer."""
+    """A temporary failure to read a stream: the call may succeed when retried, preferably on a new consumer."""
 
     http_status = 503
 
 
 class PermanentStreamError(GamayError):
-    """The stream cannot be read at all: no such topic, no permission, a damaged file. Trying again is no use."""
+    """A failure that retrying does not resolve, such as a missing topic, a missing permission or a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Messages that the stream had lost before they were read: from `first` up to, not including, `next`."""
+    """A range of messages that the stream lost before they were read: from `first` up to, not including, `next`."""
 
     first: Offset
     next: Offset
@@ -52,15 +52,15 @@ class Gap:
 class MessageBatch:
     """Messages of one partition in the order of their offsets, as columns of equal length.
 
-    payloads: binary; null is a tombstone: no row, but its offset counts.
+    payloads: binary; null is a tombstone, which has an offset but no row.
     offsets: int64, or text for streams whose offsets are not integers; ascending, not necessarily contiguous.
     timestamps_ms: when each was written, in milliseconds since 1970, or UNKNOWN_TIME.
-    next_offset: where the next fetch begins. It may lie behind the last message (markers, compacted messages), and may be
-    ahead of the start although there are no messages.
-    end_offset: the end of the partition as known when the batch was fetched, None if the stream does not tell.
+    next_offset: where the next fetch starts. It may skip offsets after the last message (markers, compacted messages), and
+    may be greater than the start even in a batch without messages.
+    end_offset: the end of the partition as known when the batch was fetched, None if the stream does not report it.
     is_end_of_partition: the partition has ended for good (a closed shard), and this batch reaches its end.
-    gap: what the stream had lost between the wanted start and the first message.
-    keys: binary or None; headers: one map<string, binary> a message, or None when `metadata.populate` is off.
+    gap: the messages lost between the requested start and the first message, if any.
+    keys: binary or None; headers: a map<string, binary> per message, or None when `metadata.populate` is off.
     """
 
     payloads: pa.BinaryArray
@@ -92,11 +92,11 @@ class MessageBatch:
         return self.parse_offset(str(self.offsets[message].as_py()))
 
     def with_payloads(self, payloads: pa.BinaryArray) -> "MessageBatch":
-        """Return the same messages with other payloads, as many."""
+        """Return the messages with their payloads replaced by an array of equal length."""
         return replace(self, payloads=payloads)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> "MessageBatch":
-        """Return the messages that are chosen, bool [messages]; the offsets before and behind stay as they are."""
+        """Return the messages selected by a mask, bool [messages]; `next_offset` and `end_offset` are unchanged."""
         mask = pa.array(chosen)
         return replace(
             self, payloads=self.payloads.filter(mask), offsets=self.offsets.filter(mask),
@@ -115,7 +115,7 @@ class MessageBatch:
         )  # fmt: skip
 
     def head(self, messages: int) -> "MessageBatch":
-        """Return the first messages; what follows them is read again by the next fetch."""
+        """Return the first `messages` messages; the next fetch reads the rest again."""
         if messages >= len(self):
             return self
         return MessageBatch(
@@ -126,7 +126,7 @@ class MessageBatch:
         )  # fmt: skip
 
     def before(self, target: Offset) -> "MessageBatch":
-        """Return the messages whose offsets lie below `target`, which is then the next offset if it is reached."""
+        """Return the messages with offsets below `target`; `next_offset` is then `target` if the batch reaches it."""
         if not target < self.next_offset:
             return self
         low, high = 0, len(self)
@@ -148,11 +148,11 @@ class MessageBatch:
 
 @dataclass(frozen=True, slots=True)
 class InputFields:
-    """The fields of the input that a table reads.
+    """The input fields that a table reads.
 
-    names: None when any may be needed (nested input that is flattened). types: the type of the column that a field
-    fills as it is; fields that only expressions read have none. multi_value: columns that hold lists. as_written: fields
-    whose values each count as what they were written as, whatever type the others have.
+    names: None when any field may be needed (flattened nested input). types: the type of the column that a field is stored
+    in directly; fields read by expressions only have none. multi_value: columns of lists. as_written: fields each of whose
+    values keeps the type in which it was written, independently of the other values.
     """
 
     names: frozenset[str] | None = None
@@ -161,7 +161,7 @@ class InputFields:
     as_written: frozenset[str] = frozenset()
 
     def is_as_written(self, name: str) -> bool:
-        """Whether each value of a field is taken as it was written; so are all where nested input is made flat."""
+        """Whether values of a field keep their written types, as do those of all fields if nested input is flattened."""
         return self.names is None or name in self.as_written
 
     def wants(self, name: str) -> bool:
@@ -174,7 +174,7 @@ ALL_FIELDS = InputFields()
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A message that is no record: its place in the batch from 0, and why, in one sentence."""
+    """A message that cannot be decoded: its 0-based position in the batch, and the reason in one sentence."""
 
     message: int
     reason: str
@@ -184,8 +184,8 @@ class Undecodable:
 class DecodedBatch:
     """The rows of a batch of messages.
 
-    message_of_row: int64 [rows], ascending: the message that each row came from; one message may hold many rows.
-    undecodable: ascending by message. Messages with neither a row nor an entry there are tombstones or empty.
+    message_of_row: int64 [rows], ascending: the message of each row; a message may have many rows.
+    undecodable: ascending by message. Messages with neither a row nor an entry are tombstones or empty.
     """
 
     rows: pa.RecordBatch
@@ -194,12 +194,12 @@ class DecodedBatch:
 
 
 class MessageDecoder(Protocol):
-    """Turns messages into rows, a batch at a time. It belongs to one thread."""
+    """A decoder of batches of messages into rows. Not thread-safe."""
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
-        """Return the rows. A message that cannot be decoded never fails the others: it is listed with the reason.
+        """Return the rows. A message that cannot be decoded is listed with the reason and does not affect the others.
 
-        Raises TransientStreamError when something outside, such as a schema registry, does not answer.
+        Raises TransientStreamError when an external service, such as a schema registry, does not respond.
         """
         ...
 
@@ -210,72 +210,72 @@ DecoderFactory: TypeAlias = Callable[[StreamConfig, InputFields], MessageDecoder
 
 
 class PartitionConsumer(Protocol):
-    """Reads one partition from any offset; it belongs to one thread, except for `close`."""
+    """A reader of one partition from any offset. Not thread-safe, except for `close`."""
 
     def fetch(self, start: Offset, max_messages: int, max_bytes: int, timeout_ms: int) -> MessageBatch:
-        """Return messages from `start` on as soon as there are any, or an empty batch after the timeout.
+        """Return messages from `start` on as soon as any are available, or an empty batch after the timeout.
 
-        max_bytes: bound on the payloads; one message larger than that is returned alone. When the stream has lost `start`,
-        the batch begins with the earliest message that there is, and `gap` tells what is missing.
+        max_bytes: limit on the payloads; a larger message is returned alone. If the stream no longer has `start`, the batch
+        begins with the earliest available message, and `gap` is the missing range.
         Raises TransientStreamError and PermanentStreamError.
         """
         ...
 
     def close(self) -> None:
-        """Give up connections and files; a fetch that runs in another thread returns soon."""
+        """Release connections and files; a fetch running in another thread returns soon."""
         ...
 
 
 class StreamLevelConsumer(Protocol):
-    """Reads all partitions, or this member's share of them, from the group's last checkpoint (high-level consumption).
+    """A member of a consumer group that reads its partitions from the group's last checkpoint (high-level consumption).
 
-    A group without a checkpoint begins by the config's offset criterion. Nothing is checkpointed unless `commit` is called.
-    A partition that was taken away and given back goes on where it was.
+    A group without a checkpoint starts at the config's offset criterion. Only `commit` writes checkpoints. A partition that
+    is revoked and assigned again resumes where it stopped.
     """
 
     def fetch(self, max_messages: int, timeout_ms: int) -> Mapping[int, MessageBatch]:
-        """Return the next messages by partition; none after the timeout."""
+        """Return the next messages by partition; empty after the timeout."""
         ...
 
     def position(self) -> Mapping[int, Offset]:
-        """Return for each partition of this member the offset behind the last message that was returned."""
+        """Return the offset after the last message returned, for each partition of this member."""
         ...
 
     def commit(self, places: Mapping[int, Offset] | None = None) -> Mapping[int, Offset]:
-        """Make the present position, or `places` in this member's partitions, the group's checkpoint, durably; return it."""
+        """Durably checkpoint the current position, or `places` in this member's partitions; return what was written."""
         ...
 
     def close(self) -> None:
-        """Leave the group; what was not committed is returned again to whoever reads the partitions next."""
+        """Leave the group; messages that were not committed are delivered again to the next reader of the partitions."""
         ...
 
 
 class StreamMetadataProvider(Protocol):
-    """Asks the stream about partitions and offsets; it may be used by several threads."""
+    """A source of a stream's partitions and offsets. Thread-safe."""
 
     def partition_ids(self) -> tuple[int, ...]:
         """Return the ids of the partitions to consume, ascending. Raises the errors of `PartitionConsumer.fetch`."""
         ...
 
     def offset(self, partition: int, criteria: OffsetCriteria) -> Offset:
-        """Return where to begin: of a time, the first message written at or after it, or the end if there is none."""
+        """Return the offset to start at; for a time, the first message written at or after it, or the end if none."""
         ...
 
     def latest_offset(self, partition: int) -> Offset:
-        """Return the offset that the next message written will have, at least: the lag is counted against it."""
+        """Return a lower bound of the offset of the next message written, from which the lag is computed."""
         ...
 
     def close(self) -> None:
-        """Give up connections."""
+        """Release connections."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What a plug-in may need of the process it runs in.
+    """The parts of the process's environment that a plug-in may need.
 
-    folder: where the embedded log keeps its topics (`streams` in the data folder); None where there is no data folder.
-    client_id: names this process to the stream.
+    folder: where the embedded log keeps its topics (`streams` in the data folder); None without a data folder.
+    client_id: identifies this process to the stream.
     """
 
     folder: Path | None = None
@@ -284,28 +284,28 @@ class StreamContext:
 
 
 class StreamConsumerFactory(Protocol):
-    """One topic of one stream; the class is the plug-in."""
+    """One topic of a stream; its class is the plug-in."""
 
     properties: ClassVar[frozenset[str]]
-    """The names of its own keys, without `stream.<type>.`; all others below that prefix are unknown."""
+    """The known config keys, without their prefix `stream.<type>.`; others with that prefix are rejected."""
 
     takes_client_properties: ClassVar[bool]
-    """Whether keys without any prefix are settings of its client library."""
+    """Whether keys without a prefix are passed to its client library."""
 
     @classmethod
     def addresses(cls, config: StreamConfig) -> Iterable[tuple[str, str]]:
-        """Return key and URI, `<type>://host:port`, of all that a config has the stream connect to, for the operator's list.
+        """Return the config key and URI (`<type>://host:port`) of each address to connect to, for the operator's allow list.
 
-        A class without this may connect to anything. Raises InvalidConfigError for what is no address.
+        A class without this method may connect anywhere. Raises InvalidConfigError for an invalid address.
         """
         ...
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
-        """Keep the config; nothing is opened. Raises InvalidConfigError that names the key which is missing or wrong."""
+        """Store the config without connecting. Raises InvalidConfigError naming the missing or invalid key."""
         ...
 
     def parse_offset(self, text: str) -> Offset:
-        """Read an offset as `str()` of it was written. Raises InvalidConfigError."""
+        """Parse an offset from the text that `str()` returns. Raises InvalidConfigError."""
         ...
 
     def partition_consumer(self, partition: int) -> PartitionConsumer:
@@ -313,7 +313,10 @@ class StreamConsumerFactory(Protocol):
         ...
 
     def stream_consumer(self, group: str, begin: Mapping[int, Offset] | None = None) -> StreamLevelConsumer:
-        """Return a member of a consumer group. begin: where to read on whatever the checkpoint; others from their start."""
+        """Return a member of a consumer group.
+
+        begin: offsets to resume from instead of the checkpoint; partitions missing in it start at their first message.
+        """
         ...
 
     def metadata(self) -> StreamMetadataProvider:
@@ -325,27 +328,27 @@ class StreamConsumerFactory(Protocol):
 
 
 class StreamProducer(Protocol):
-    """Writes messages to partitions of a topic; it belongs to one thread."""
+    """A writer of messages to partitions of a topic. Not thread-safe."""
 
     def send(
         self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
     ) -> Sequence[Offset | GamayError]:
-        """Return for each message its offset, once it is durable, or why it is not there, as far as is known.
+        """Write messages; return for each its offset once it is durable, or the error that prevented it, as far as is known.
 
-        keys, headers: as `MessageBatch` has them, as long as the payloads, or None; a stream without headers leaves these
-        out. Raises the errors of `PartitionConsumer.fetch` when none of the messages was written.
+        keys, headers: as in `MessageBatch`, of the same length as the payloads, or None; a stream without headers omits
+        them. Raises the errors of `PartitionConsumer.fetch` when none of the messages was written.
         """
         ...
 
     def close(self) -> None:
-        """Give up connections and files."""
+        """Release connections and files."""
         ...
 
 
 @runtime_checkable
 class SendingStream(Protocol):
-    """What a `StreamConsumerFactory` also is that can write to its topic; dead letters can be replayed there."""
+    """A `StreamConsumerFactory` that can also write to its topic, which replaying dead letters requires."""
 
     def producer(self) -> StreamProducer:
-        """Return a producer of the topic. Raises as `StreamConsumerFactory.metadata` does."""
+        """Return a producer for the topic. Raises as `StreamConsumerFactory.metadata` does."""
         ...

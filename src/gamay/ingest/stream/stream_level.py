@@ -1,9 +1,9 @@
-"""Stream-level consumption: one consumer reads a whole topic as a member of a consumer group, all partitions as one.
+"""Stream-level consumption: a consumer-group member reads all partitions of a topic as one.
 
-For everything above it this is a stream with a single partition, whose offsets are the places in all partitions together
-(`0:120;1:87`). Messages come in no order that another consumer would see again, so two replicas have the same rows only at
-the beginning of a segment; but where a segment ends is exact, and that is what its record holds. The stream's own
-checkpoint is written when a segment begins, which is when the one before is committed, and never decides where to read.
+To its callers this is a stream with a single partition, whose offsets combine the offsets of all partitions
+(`0:120;1:87`). The order of messages is not reproducible by another consumer, so two replicas have the same rows only at
+the start of a segment; but the end of a segment is exact, and its record stores it. The stream's own checkpoint is written
+when a segment starts, that is, when the previous one is committed, and never determines where to read.
 """
 
 import bisect
@@ -29,16 +29,16 @@ ONLY_PARTITION = 0
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=True)
 class TopicOffset:
-    """A place in every partition of a topic: (partition, offset), ascending; a partition that is not named is at its start.
+    """A position in every partition of a topic: (partition, offset), ascending; unlisted partitions are at their start.
 
-    The order is that of the number of messages before it, so of two places that one consumer passes the later is greater.
+    Positions are ordered by the total of their offsets, so a consumer's later position is always the greater one.
     """
 
     places: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, places: Mapping[int, Offset]) -> "TopicOffset":
-        """Return the place. Raises InvalidConfigError for a stream whose offsets are no numbers."""
+        """Return the position. Raises InvalidConfigError for a stream whose offsets are not integers."""
         found = {partition: offset.value for partition, offset in places.items() if isinstance(offset, IntegerOffset)}
         if len(found) < len(places):
             raise InvalidConfigError("stream-level consumption needs a stream whose offsets are numbers")
@@ -46,7 +46,7 @@ class TopicOffset:
 
     @classmethod
     def parse(cls, text: str) -> "TopicOffset":
-        """Read what `str()` gives. Raises InvalidConfigError."""
+        """Parse the text that `str()` returns. Raises InvalidConfigError."""
         try:
             parts = [part.split(":") for part in text.split(";") if part]
             return cls(tuple(sorted((int(partition), int(offset)) for partition, offset in parts)))
@@ -65,7 +65,7 @@ class TopicOffset:
 
     @property
     def total(self) -> int:
-        """The number of messages before it."""
+        """The sum of the offsets of all partitions."""
         return sum(offset for _, offset in self.places)
 
     def of_partitions(self) -> dict[int, Offset]:
@@ -73,7 +73,7 @@ class TopicOffset:
         return {partition: IntegerOffset(offset) for partition, offset in self.places}
 
     def moved(self, partition: int, offset: int) -> "TopicOffset":
-        """Return the place with another offset in one partition."""
+        """Return the position with the offset of one partition replaced."""
         found = list(self.places)
         at = bisect.bisect_left(found, (partition, -1))
         found[at : at + (at < len(found) and found[at][0] == partition)] = [(partition, offset)]
@@ -81,9 +81,9 @@ class TopicOffset:
 
 
 class TopicStream:
-    """A topic whose partitions are read as one; a `StreamConsumerFactory` around another one.
+    """A topic whose partitions are read as one; a `StreamConsumerFactory` that wraps another.
 
-    group: of this consumer alone: who shares it takes messages away.
+    group: must be unique to this consumer, since another member would take some of its partitions.
     """
 
     properties: ClassVar[frozenset[str]] = frozenset()
@@ -91,14 +91,14 @@ class TopicStream:
 
     @classmethod
     def addresses(cls, config: StreamConfig) -> Iterator[tuple[str, str]]:
-        """Yield nothing beside what the stream within connects to."""
+        """Yield nothing: the wrapped stream reports its own addresses."""
         yield from ()
 
     def __init__(self, stream: StreamConsumerFactory, group: str) -> None:
         self._stream, self._group = stream, group
 
     def parse_offset(self, text: str) -> Offset:
-        """Read the place that a record holds."""
+        """Parse a position stored in a record."""
         return TopicOffset.parse(text)
 
     def partition_consumer(self, partition: int) -> "TopicReader":
@@ -115,7 +115,7 @@ class TopicStream:
 
 
 class TopicReader:
-    """A `PartitionConsumer` of all partitions. A batch has messages of one of them; those of others wait for their turn."""
+    """A `PartitionConsumer` of all partitions. Each batch has messages of one partition; those of others are buffered."""
 
     def __init__(self, stream: StreamConsumerFactory, group: str) -> None:
         self._stream, self._group = stream, group
@@ -127,7 +127,7 @@ class TopicReader:
         self._is_saved = False
 
     def fetch(self, start: Offset, max_messages: int, max_bytes: int, timeout_ms: int) -> MessageBatch:
-        """Return the next messages of some partition. Another start than where the last batch ended opens the group anew."""
+        """Return the next messages of one partition. Rejoins the group if `start` is not where the last batch ended."""
         assert isinstance(start, TopicOffset)
         if self._member is None or start != self._at:
             self.close()
@@ -162,7 +162,7 @@ class TopicReader:
             member.close()
 
     def _save(self) -> None:
-        """Make the segment's beginning the group's checkpoint, once the partitions are this member's."""
+        """Checkpoint the start of the segment, once partitions are assigned to this member."""
         assert self._member is not None
         if self._is_saved or not self._member.position():
             return
@@ -182,15 +182,15 @@ class TopicMetadata:
         self._metadata = metadata
 
     def partition_ids(self) -> tuple[int, ...]:
-        """Return the only one."""
+        """Return the id of the single partition."""
         return (ONLY_PARTITION,)
 
     def offset(self, partition: int, criteria: OffsetCriteria) -> Offset:
-        """Return the place that a criterion asks for in each partition."""
+        """Return the position that a criterion selects in each partition."""
         return TopicOffset.of({p: self._metadata.offset(p, criteria) for p in self._metadata.partition_ids()})
 
     def latest_offset(self, partition: int) -> Offset:
-        """Return the place behind everything."""
+        """Return the position after the last message of each partition."""
         return TopicOffset.of({p: self._metadata.latest_offset(p) for p in self._metadata.partition_ids()})
 
     def close(self) -> None:

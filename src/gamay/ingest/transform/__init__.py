@@ -1,1 +1,1 @@
-"""From the batches of a reader to conformed batches: expressions, filters, nested input, maps. Start at `pipeline`."""
+"""Conversion of a reader's batches to conformed batches: expressions, filter, nested input, maps. Start at `pipeline`."""

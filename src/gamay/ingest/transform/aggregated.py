@@ -1,7 +1,7 @@
-"""What the rows of a batch give to metrics that are aggregated while a segment consumes.
+"""The input of metrics that are aggregated during consumption.
 
-In a conformed batch such a metric has, in each row, what is to be taken in: a value of its own type for SUM, MIN and MAX;
-plain decimal text for SUMPRECISION; for distinct counts what `gamay.functions.sketch.additions` tells. COUNT needs nothing.
+In a conformed batch such a metric holds, in each row, the value to aggregate: of the metric's type for SUM, MIN and MAX;
+plain decimal text for SUMPRECISION; for sketches as `gamay.functions.sketch.additions` defines. COUNT needs no input.
 """
 
 import json
@@ -30,16 +30,16 @@ _DECIMAL_CHARS_MAX = 32_000
 
 
 class AggregatedMetrics:
-    """Fills the metrics of one table."""
+    """The aggregated metrics of one table, to be filled from its source columns."""
 
     def __init__(self, schema: Schema, rollups: "tuple[Rollup, ...]") -> None:
         self._schema = schema
         self._rollups = [rollup for rollup in rollups if rollup.function is not RollupFunction.COUNT]
 
     def fill(self, rows: Rows, delimiter: str | None, failures: Failures) -> None:
-        """Put into each metric what the rows add to it; delimiter: cuts the text of a multi-value column into its values.
+        """Set each metric to the values to aggregate; delimiter: splits the text of a multi-value column into its values.
 
-        Values that can be nothing of the kind are reported, and add nothing.
+        Invalid values are reported as failures, and become null.
         """
         found = []
         for rollup in self._rollups:
@@ -55,19 +55,19 @@ class AggregatedMetrics:
             if failed is not None and failed.any():
                 failures.add(rows, failed, _reason(rollup, rows))
             found.append((rollup, array))
-        for rollup, array in found:  # only now, as a metric may be the source of others
+        for rollup, array in found:  # after all are computed, as a metric may be the source of others
             rows.put(rollup.metric, array)
             if rollup.function.is_sketch or rollup.function is RollupFunction.SUM_PRECISION:
                 is_text = self._schema.field(rollup.metric).data_type is DataType.BIG_DECIMAL
                 rows.typed[rollup.metric] = array.cast(pa.string() if is_text else pa.binary()), None
 
     def is_taken_in_whole(self, name: str) -> bool:
-        """Whether the values of a column are no values of its type, so that limits of these do not hold for them."""
+        """Whether a metric holds text or sketch input rather than values of its type, so that length limits do not apply."""
         functions = (rollup.function for rollup in self._rollups if rollup.metric == name)
         return any(function.is_sketch or function is RollupFunction.SUM_PRECISION for function in functions)
 
     def _source(self, name: str, rows: Rows, delimiter: str | None) -> tuple[pa.Array, DataType, Mask | None]:
-        """Return a column with its type: that of the schema, or the one that the values came in."""
+        """Return a column, its type (of the schema, else that of the input values), and which rows failed."""
         if name in self._schema:
             spec = self._schema.field(name)
             values, failed = rows.converted(spec, delimiter)
@@ -105,20 +105,20 @@ def _reason(rollup: Rollup, rows: Rows) -> Callable[[int], str]:
     wanted = (
         "a number" if rollup.function is RollupFunction.SUM_PRECISION else f"a value or sketch for {rollup.function.value}"
     )
-    # the columns as they are now: the metric that is filled may be its own source
+    # keep the input column: the metric may be its own source and is replaced later
     given = {source: rows.columns[source]}
     return lambda row: f"metric '{rollup.metric}': {describe_value(given, source, row)} of '{source}' is not {wanted}"
 
 
 def _additions_at(kind: RegisterKind, values: pa.Array, data_type: DataType) -> tuple[Mask, pa.Array]:
-    """Return which rows have a value, and what these add."""
+    """Return which rows have a value, and the sketch input of these rows."""
     present = np.asarray(pc.is_valid(values))
     kept = values if present.all() else values.filter(pa.array(present))
     return present, additions_of(kind, to_vector(kept, data_type, single_value=True))
 
 
 def _mixed_additions(kind: RegisterKind, texts: pa.Array) -> tuple[pa.Array, Mask | None]:
-    """Return what values of several types add, each as its own type tells."""
+    """Return the sketch input of JSON values, each converted by its own type, and which failed."""
     values = [None if text is None else _read_json(text) for text in texts.to_pylist()]
     types = [_TYPES.get(type(value)) for value in values]
     failed = np.array([value is not None and kind is None for value, kind in zip(values, types, strict=True)], np.bool_)
@@ -132,13 +132,13 @@ def _mixed_additions(kind: RegisterKind, texts: pa.Array) -> tuple[pa.Array, Mas
 
 
 def _read_json(text: str) -> Any:
-    """Return a value of JSON; a whole number beyond 64 bits as its text."""
+    """Return a JSON value; integers beyond 64 bits as text."""
     value = json.loads(text)
     return text if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def _scattered(num_rows: int, parts: list[tuple[Mask, pa.Array]]) -> pa.Array:
-    """Return an array that has in the rows of each mask, which do not overlap, the values of its part; null elsewhere."""
+    """Return an array with the values of each part in the rows of its mask, null elsewhere; masks do not overlap."""
     if len(parts) == 1 and parts[0][0].all():
         return parts[0][1]
     places = np.full(num_rows, -1, np.int64)
@@ -151,7 +151,7 @@ def _scattered(num_rows: int, parts: list[tuple[Mask, pa.Array]]) -> pa.Array:
 
 
 def _each_distinct(values: pa.Array, read: Callable[[bytes], bytes], failed: Mask | None) -> tuple[pa.Array, Mask | None]:
-    """Return what `read` makes of byte strings, each distinct one read once, and which rows it raises ValueError for."""
+    """Apply `read` once to each distinct byte string; return the results, and which rows failed with ValueError."""
     encoded = values.dictionary_encode()
     results = list(_read_each(encoded.dictionary.to_pylist(), read))
     array = pa.array(results, pa.binary()).take(encoded.indices)

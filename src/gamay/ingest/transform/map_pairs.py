@@ -1,4 +1,4 @@
-"""Maps of the input in two multi-value columns, `X__KEYS` and `X__VALUES`: the older form of maps in tables."""
+"""Input maps stored in two multi-value columns, `X__KEYS` and `X__VALUES`: the older form of maps in tables."""
 
 from collections.abc import Callable, Container
 
@@ -14,9 +14,9 @@ _NOTHING: Container[str] = ()
 
 
 class MapPairs:
-    """The columns of a schema that are filled from maps: keys in order, and the values beside them.
+    """The columns of a schema that are filled from maps: the keys in order, and the corresponding values.
 
-    computed: columns that something else fills. sources: the names of the maps.
+    computed: columns that are filled otherwise. sources: the names of the maps.
     """
 
     def __init__(self, schema: Schema, computed: Container[str] = _NOTHING) -> None:
@@ -27,7 +27,7 @@ class MapPairs:
         self._lists = lists
 
     def fill(self, rows: Rows, failures: Failures) -> None:
-        """Put maps that came in into the columns that did not; what is no map is a failure."""
+        """Split input maps into those of their columns that the input lacks; other values than maps are failures."""
         for name in self.sources:
             keys, values = self._lists.get(name + _KEYS), self._lists.get(name + _VALUES)
             wanted = [spec for spec in (keys, values) if spec is not None and spec.name not in rows.columns]

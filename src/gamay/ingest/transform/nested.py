@@ -1,7 +1,7 @@
-"""Nested input made flat, as `complexTypeConfig` says: objects become columns, lists become rows, the rest JSON text.
+"""Flattening of nested input by `complexTypeConfig`: objects become columns, lists become rows, the rest JSON text.
 
-Columns whose Arrow type says what they hold (structs, lists) are taken apart as columns. JSON text is read and taken apart
-value by value: what becomes of one must not depend on the shape of the others, with which it shares a batch by chance.
+Columns with nested Arrow types (structs, lists) are flattened as columns. JSON text is parsed and flattened value by value,
+since the result for one value must not depend on the shapes of the others in its batch.
 """
 
 from collections.abc import Container
@@ -27,16 +27,16 @@ _NO_COLUMNS: Container[str] = ()
 
 
 def flatten(rows: Rows, config: ComplexTypeConfig, schema: Schema | None = None) -> Rows:
-    """Return the rows with `a: {b: 1}` as column `a.b`, and one row for each element of the lists to unnest.
+    """Return the rows with `a: {b: 1}` as column `a.b`, and one row per element of the lists to unnest.
 
-    schema: its columns have their names; those that are objects stay as JSON text beside what they hold.
-    A row whose list is empty or missing stays. Raises RecordError when a renamed prefix meets an existing value.
+    schema: objects that are columns of the schema are also kept as JSON text.
+    A row with an empty or missing list is kept. Raises RecordError if a renamed column conflicts with an existing value.
     """
     return _Flattening(rows, config, schema).result()
 
 
 class _Flattening:
-    """The rows on their way. `read` has the columns of JSON text, each value as Python reads it; the others are Arrow's."""
+    """A flattening in progress. `_read` holds parsed JSON text as Python values by column; other columns stay in Arrow."""
 
     def __init__(self, rows: Rows, config: ComplexTypeConfig, schema: Schema | None) -> None:
         self._rows, self._config, self._schema = rows, config, schema
@@ -75,24 +75,24 @@ class _Flattening:
                 self._read[child] = self._above(child, found)
                 if _has_objects(found):
                     pending.append(child)
-            if name in self._wanted:  # as text, which is not taken apart again
+            if name in self._wanted:  # as text, which is not flattened again
                 self._read[name] = [json_text(v) if isinstance(v, dict) else v for v in values]
             else:
                 self._put_rest(name, [None if isinstance(v, dict) else v for v in values])
 
     def _above(self, name: str, values: list[Any]) -> list[Any]:
-        """Return the values, and where there is none that of the column which has the name already."""
+        """Return the values, with nulls filled from an existing column of that name, which is removed."""
         known = self._taken(name)
         return values if known is None else [b if v is None else v for v, b in zip(values, known, strict=True)]
 
     def _taken(self, name: str) -> list[Any] | None:
-        """Remove a column and return its values, None when there is no such column."""
+        """Remove a column and return its values, or None if there is no such column."""
         column = self._rows.columns.pop(name, None)
         self._rows.typed.pop(name, None)
         return self._read.pop(name, None) if column is None else plain(column).to_pylist()
 
     def _put_rest(self, name: str, values: list[Any]) -> None:
-        """Keep what is no object of a column that mostly is, if there is any."""
+        """Keep the values of a column that are not objects; remove the column if there are none."""
         if any(value is not None for value in values):
             self._read[name] = values
         else:
@@ -194,7 +194,7 @@ def _is_written(value: Any, which: str) -> bool:
 
 
 def _without_maps(column: pa.Array) -> pa.Array:
-    """Return Arrow's maps as structs, and other columns in a plain form."""
+    """Return a map column as structs if possible, and other columns in plain form."""
     if pa.types.is_map(column.type):
         try:
             return pa.array(column.to_pylist(maps_as_pydicts="strict"))

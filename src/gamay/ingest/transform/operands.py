@@ -1,4 +1,4 @@
-"""Conformed Arrow columns as operands of expressions, and results of expressions as Arrow columns."""
+"""Conversion of conformed Arrow columns to operands of expressions, and of results to Arrow columns."""
 
 from decimal import Decimal
 
@@ -13,7 +13,7 @@ from gamay.model.types import DataType
 
 
 def data_type_of(kind: pa.DataType) -> tuple[DataType, bool]:
-    """Return the data type, and whether it is single-value, that values of an Arrow type have in expressions."""
+    """Return the data type of an Arrow type in expressions, and whether it is single-value."""
     if is_json_text(kind):
         return DataType.JSON, True
     if isinstance(kind, pa.BaseExtensionType):

@@ -1,4 +1,4 @@
-"""From the batches of a record reader to the conformed batches that segments are built from."""
+"""Conversion of a record reader's batches to the conformed batches from which segments are built."""
 
 from collections.abc import Collection, Sequence
 
@@ -39,14 +39,14 @@ _SOURCE_TYPES = {
 
 
 class Pipeline:
-    """Applies a table's ingestion config to batches of one table; not for use by several threads at once.
+    """A pipeline that applies a table's ingestion config to batches. Not thread-safe.
 
-    The order is Pinot's: source types and enrichments, nested input made flat, source types and enrichments, computed
+    The order is Pinot's: source types and enrichments, flattening of nested input, source types and enrichments, computed
     columns, filter, conversion to the schema's types, check of times, special values, cleaning of text. Missing values stay
     null; the segment builder stores the columns' defaults for them.
 
-    drop_failed: rows of the input with a value that cannot be computed or converted are dropped, and listed in `dropped`,
-    instead of raising; a table's `continueOnError`, which keeps them without that value, goes before it.
+    drop_failed: input rows with a value that cannot be computed or converted are dropped and listed in `dropped`, instead of
+    raising. A table's `continueOnError`, which keeps such rows with the value null, takes precedence.
 
     Raises InvalidConfigError for expressions and settings that cannot be applied.
     """
@@ -73,7 +73,7 @@ class Pipeline:
         self.stats = PipelineStats()
         self._failures = Failures(self._log, self.stats, drop=drop_failed and not ingestion.continue_on_error)
         self.origins = np.empty(0, np.int64)
-        """int64: which row of the last batch each row comes from that `apply` returned, counted from 0."""
+        """int64: for each row that `apply` returned last, the 0-based row of the input batch that it comes from."""
 
     @property
     def schema(self) -> Schema:
@@ -82,25 +82,25 @@ class Pipeline:
 
     @property
     def errors(self) -> list[BadRecord]:
-        """The first values that could not be computed or converted (with `continueOnError`; they are null)."""
+        """The first values that could not be computed or converted and became null by `continueOnError`."""
         return self._log.kept
 
     @property
     def dropped(self) -> dict[int, str]:
-        """The rows of the last batch that were dropped because of a value, counted from 0, and why."""
+        """The rows of the last batch that were dropped because of a failed value, 0-based, and the reasons."""
         return self._failures.dropped
 
     def check(self) -> None:
-        """Raise InvalidConfigError for expressions that can be computed of no row, as far as the schema alone tells."""
+        """Raise InvalidConfigError for expressions that cannot be valid for any row, as far as the schema shows."""
         for transform in (*self._transforms, *(one for _, generated in self._enrichments for one in generated)):
             self._evaluator.check(transform)
         if self._filter is not None:
             self._evaluator.check(self._filter, is_condition=True)
 
     def check_columns(self, columns: Collection[str], file: str = "input") -> None:
-        """Raise RecordError when no column of an input is one of the table's, and nothing computes these from others.
+        """Raise RecordError if no input column is a column of the table, and no setting computes columns from others.
 
-        Such rows would be all defaults, which is never meant: a header is missing, or cut at another delimiter.
+        Such rows would have default values only, which indicates a missing header or a wrong delimiter.
         """
         settings = self._config
         computes = self._transforms or settings.enrichments or settings.source_fields or settings.complex_type is not None
@@ -113,17 +113,17 @@ class Pipeline:
         )
 
     def left_out(self, columns: Collection[str]) -> list[str]:
-        """Return those columns of an input of which nothing is stored."""
+        """Return the input columns that the table does not use."""
         if self._config.complex_type is not None or self._enrichments or self._filter is not None:
-            return []  # what these read is not known here
+            return []  # the columns that these read are not determined here
         used = {field.name for field in self._schema.stored_fields}
         used.update(self._pairs.sources, *(column_names(transform.expression) for transform in self._transforms))
         return [name for name in columns if name not in used]
 
     def apply(self, batch: pa.RecordBatch, file: str = "input", locate: Locate | None = None) -> pa.RecordBatch:
-        """Return the conformed batch of a batch from a reader (or of any other batch); it may have fewer or more rows.
+        """Return the conformed batch for a batch of input; it may have fewer or more rows.
 
-        file, locate: what to call the place of a row of `batch` (from 0) in messages.
+        file, locate: name the location of a row of `batch` (0-based) in messages.
         Raises RecordError for the first value that cannot be computed or converted, unless the table's `continueOnError`
         or `drop_failed`.
         """
@@ -231,7 +231,7 @@ def _transforms(schema: Schema, table_config: TableConfig) -> list[Transform]:
 
 
 def _mark_nested(generated: Sequence[Transform], rows: Rows) -> None:
-    """Let lists and objects that were read from text be taken apart like those of the source."""
+    """Mark lists and objects that an enrichment parsed from text as JSON, so that they are flattened like nested input."""
     for transform in generated:
         expression, column = transform.expression, rows.columns.get(transform.column)
         if isinstance(expression, Call) and expression.name in _READ_NESTED and column is not None:

@@ -1,4 +1,4 @@
-"""Columns that are computed after a row was merged with the one it replaces: `postPartialUpsertTransformConfigs`."""
+"""Columns that are computed after a partial upsert merged a row: `postPartialUpsertTransformConfigs`."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,9 +11,9 @@ from gamay.model.table.ingestion import TransformConfig
 
 
 def post_merge_transform(schema: Schema, configs: Sequence[TransformConfig]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Return what computes the columns of a conformed batch anew, each from the merged values of the others.
+    """Return a function that recomputes columns of a conformed batch from the merged values of the others.
 
-    They are computed in the order given, so that later ones see earlier ones; a value that cannot be computed is null.
+    They are computed in the order given, so later ones see earlier ones; a value that cannot be computed is null.
     Raises InvalidConfigError for an expression that cannot be parsed.
     """
     where = "upsertConfig.postPartialUpsertTransformConfigs"

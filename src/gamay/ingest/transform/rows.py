@@ -1,4 +1,4 @@
-"""The rows of a batch on their way through the pipeline."""
+"""The rows of a batch as they pass through the pipeline."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ Locate: TypeAlias = Callable[[int], str]
 
 @dataclass(slots=True)
 class PipelineStats:
-    """Counts of everything that a pipeline has seen.
+    """The counters of a pipeline.
 
-    rows_incomplete: rows that were kept although a value of theirs was replaced by null; values_failed: those values.
-    rows_dropped: rows of the input of which nothing was kept because a value failed.
-    values_trimmed: texts that were cut at a NUL character or to the column's maximum length, or replaced for being too long;
-    rows_sanitised: rows that were kept with such values.
+    values_failed: values that could not be computed or converted; rows_incomplete: input rows kept with such values as null;
+    rows_dropped: input rows dropped because of such values.
+    values_trimmed: texts truncated at a NUL character or to the column's maximum length, or replaced because they exceed it;
+    rows_sanitised: rows kept with such values.
     """
 
     rows_read: int = 0
@@ -37,10 +37,10 @@ class PipelineStats:
 
 @dataclass(slots=True)
 class Rows:
-    """Columns by name, each of `num_rows` values; `typed` holds what was converted already, and which values failed.
+    """Columns by name, each of `num_rows` values; `typed` caches converted columns, and which of their values failed.
 
-    origin: int64 [num_rows], the row of the source batch that each row comes from. sanitised: the rows with text that had to
-    be changed before it could be stored; None for none.
+    origin: int64 [num_rows], the row of the source batch that each row comes from. sanitised: a mask of the rows whose text
+    was changed before storing it; None if there are none.
     """
 
     columns: dict[str, pa.Array]
@@ -61,7 +61,7 @@ class Rows:
         self.typed.pop(name, None)
 
     def converted(self, spec: FieldSpec, multi_value_delimiter: str | None) -> tuple[pa.Array, Mask | None]:
-        """Return a column in its conformed type, and which values failed; a missing column is all null."""
+        """Return a column in its conformed type, and which values failed; all null for a missing column."""
         known = self.typed.get(spec.name)
         if known is None:
             source = self.columns.get(spec.name)
@@ -70,7 +70,7 @@ class Rows:
         return known
 
     def take(self, indices: "np.ndarray[Any, np.dtype[np.int64]]") -> "Rows":
-        """Return the rows at these places, in this order."""
+        """Return the rows at the given indices, in their order."""
         at = pa.array(indices)
         typed = {n: (v.take(at), None if f is None else f[indices]) for n, (v, f) in self.typed.items()}
         columns = {n: v.take(at) for n, v in self.columns.items() if n not in typed or typed[n][1] is not None}
@@ -79,9 +79,9 @@ class Rows:
 
 
 class Failures:
-    """Where values that fail go: counted and made null, or raised as RecordError, or their rows are dropped.
+    """A collector of failed values, which are counted and become null, raise RecordError, or drop their rows.
 
-    dropped: of the present batch, the rows of the input that have to go, and why.
+    dropped: the input rows to drop of the current batch, and the reasons.
     """
 
     def __init__(self, log: ErrorLog, stats: PipelineStats, *, drop: bool = False) -> None:
@@ -94,7 +94,7 @@ class Failures:
         self._incomplete: set[int] = set()
 
     def begin(self, file: str, locate: Locate) -> None:
-        """Start with a batch."""
+        """Start a batch."""
         self._file = file
         self._locate = locate
         self._incomplete.clear()
@@ -106,7 +106,7 @@ class Failures:
         self._stats.rows_dropped += len(self.dropped)
 
     def add(self, rows: Rows, failed: Mask, reason: Callable[[int], str]) -> None:
-        """Report the failed rows; `reason` tells why. Raises RecordError unless errors are to be passed over."""
+        """Add failed rows; reason: returns the reason for a row. Raises RecordError unless they are tolerated or dropped."""
         for row in np.flatnonzero(failed).tolist():
             source_row = int(rows.origin[row])
             self._stats.values_failed += 1
@@ -119,7 +119,7 @@ class Failures:
 
 
 def describe_value(values: Mapping[str, pa.Array], name: str, row: int) -> str:
-    """Return a value as it came in, shortened, for a message."""
+    """Return an input value for a message, shortened."""
     array = values.get(name)
     text = repr(None if array is None else array[row].as_py())
     return text if len(text) <= 100 else text[:97] + "..."

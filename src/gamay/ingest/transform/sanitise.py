@@ -1,4 +1,4 @@
-"""The last checks of text before it is stored: NUL characters and lengths."""
+"""The final checks of text before it is stored: NUL characters and lengths."""
 
 from typing import Any, NamedTuple
 
@@ -11,9 +11,10 @@ from gamay.model.schema.field_spec import FieldSpec, MaxLengthExceedStrategy
 
 
 class Sanitised(NamedTuple):
-    """A column without what may not be stored. num_changed: of its values; changed: the rows that have one, None for none.
+    """A column whose values may be stored.
 
-    failed: the rows with a value that is too long for a column whose strategy is ERROR.
+    num_changed: the number of changed values. changed: a mask of the rows with one, None if there are none. failed: a mask
+    of the rows with a value that is too long for a column with the strategy ERROR.
     """
 
     values: pa.Array
@@ -23,10 +24,10 @@ class Sanitised(NamedTuple):
 
 
 def sanitise(array: pa.Array, field: FieldSpec) -> Sanitised:
-    """Return a conformed text or bytes column without what may not be stored.
+    """Return a conformed text or bytes column with values that may not be stored changed.
 
-    Text is cut at its first NUL character; then the column's strategy says what happens to values above its maximum length
-    (characters of text, bytes of BYTES).
+    Text is truncated at its first NUL character; then the column's strategy is applied to values that exceed its maximum
+    length (characters of text, bytes of BYTES).
     """
     if field.single_value:
         return _sanitise_values(array, field)
@@ -44,7 +45,7 @@ def sanitise(array: pa.Array, field: FieldSpec) -> Sanitised:
 
 
 def _rows_of(values: Mask, rows: "np.ndarray[Any, np.dtype[np.int64]]", num_rows: int) -> Mask:
-    """Return the rows that have one of the chosen values. rows: of each value."""
+    """Return a mask of the rows that have a selected value. rows: the row of each value."""
     found = np.zeros(num_rows, np.bool_)
     found[rows[values]] = True
     return found
@@ -55,7 +56,7 @@ def _sanitise_values(array: pa.Array, field: FieldSpec) -> Sanitised:
     if field.data_type.is_text:
         array, changed = _cut_at_nul(array)
     strategy = field.max_length_exceed_strategy
-    # the length in bytes is known without reading the text, and is never less than the length in characters
+    # the length in bytes is known without decoding the text, and is never less than the length in characters
     may_be_long = strategy is not MaxLengthExceedStrategy.NO_ACTION and len(array)
     if not may_be_long or (pc.max(pc.binary_length(array)).as_py() or 0) <= field.max_length:
         return _changed(array, changed)
@@ -80,7 +81,7 @@ def _changed(values: pa.Array, changed: Mask | None) -> Sanitised:
 
 
 def _cut_at_nul(array: pa.Array) -> tuple[pa.Array, Mask | None]:
-    # no bytes without a zero hold text with a NUL, and looking for one is far cheaper than a text search
+    # only text with a zero byte has a NUL, and searching bytes is far cheaper than searching text
     if _bytes_of(array).min(initial=1):
         return array, None
     has_nul = np.asarray(pc.greater_equal(pc.find_substring(array, "\x00"), 0).fill_null(False))
@@ -90,7 +91,7 @@ def _cut_at_nul(array: pa.Array) -> tuple[pa.Array, Mask | None]:
 
 
 def _bytes_of(array: pa.Array) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """Return the bytes of the values of a text array, where they lie: of a slice its own only."""
+    """Return a view of the bytes of a text array's values; of a slice, those of its own values only."""
     _, offsets, data = array.buffers()
     if data is None or not len(array):
         return np.empty(0, np.uint8)

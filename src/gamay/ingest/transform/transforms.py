@@ -26,7 +26,7 @@ from gamay.sql.parser import parse_expression
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A column and the expression that fills it. `what` names it in messages."""
+    """A column and the expression that computes it; `what` describes it in messages."""
 
     column: str
     text: str
@@ -35,7 +35,7 @@ class Transform:
 
 
 def parse_transform(column: str, text: str, what: str) -> Transform:
-    """Parse the expression of a column; raises InvalidConfigError, also for functions that no row can be given to."""
+    """Parse the expression of a column; raises InvalidConfigError, also for functions that do not apply to single rows."""
     try:
         expression = parse_expression(text)
         for part in walk(expression):
@@ -48,7 +48,7 @@ def parse_transform(column: str, text: str, what: str) -> Transform:
 
 
 def _check_part(part: Expression, what: str) -> None:
-    """Raise InvalidConfigError or QueryError for what a row that comes in does not tell."""
+    """Raise InvalidConfigError or QueryError for a part that cannot be computed from an input row."""
     if isinstance(part, Star):
         raise InvalidConfigError(f"{what}: * cannot stand here; name the fields that are read")
     if isinstance(part, Column) and part.name in BUILT_IN_COLUMNS:
@@ -60,7 +60,7 @@ def _check_part(part: Expression, what: str) -> None:
 
 
 def in_order_of_dependency(transforms: Sequence[Transform]) -> list[Transform]:
-    """Return the transforms so that each comes after those it reads from; raises InvalidConfigError for a circle."""
+    """Return the transforms ordered so that each follows those it reads from; raises InvalidConfigError for a cycle."""
     by_column = {t.column: t for t in transforms}
     ordered: dict[str, Transform] = {}
 
@@ -81,10 +81,10 @@ def in_order_of_dependency(transforms: Sequence[Transform]) -> list[Transform]:
 
 
 class Evaluator:
-    """Computes expressions over rows whose columns may still be as they came in.
+    """An evaluator of expressions over rows whose columns may not be converted yet.
 
-    Text of a schema column is seen in the column's type (what cannot be converted is null here, and reported when the column
-    itself is converted); other columns are seen in the type they came in; a column that is missing is null.
+    A schema column is converted to its type (values that cannot be are null here, and reported when the column itself is
+    converted); other columns have the type of the input; a missing column is null.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -92,7 +92,7 @@ class Evaluator:
         self.multi_value_delimiter: str | None = None
 
     def check(self, transform: Transform, *, is_condition: bool = False) -> None:
-        """Raise InvalidConfigError for what can be computed of no row, as far as the schema alone tells."""
+        """Raise InvalidConfigError for an expression that cannot be valid for any row, as far as the schema shows."""
         if any(name not in self._schema for name in column_names(transform.expression)):
             return
         specs = {name: self._schema.field(name) for name in column_names(transform.expression)}
@@ -103,7 +103,10 @@ class Evaluator:
     def _typed(
         self, transform: Transform, type_of: Callable[[str], tuple[DataType, bool]]
     ) -> tuple[Expression, DataType, bool]:
-        """Return an expression with the types of map values in it, and its own; raises InvalidConfigError."""
+        """Return the expression with types of map values, its result type, and whether that is multi-value.
+
+        Raises InvalidConfigError.
+        """
         try:
             expression = with_typed_items(transform.expression, self._field)
             return expression, *result_type(expression, type_of)
@@ -111,10 +114,10 @@ class Evaluator:
             raise InvalidConfigError(f"{transform.what}: {error}") from error
 
     def compute(self, transform: Transform, rows: Rows) -> tuple[pa.Array, Mask | None]:
-        """Return the result in its own type and which rows failed; raises InvalidConfigError for a call that cannot be."""
+        """Return the result in its own type, and which rows failed; raises InvalidConfigError for an invalid call."""
         named = transform.expression.name if isinstance(transform.expression, Column) else None
         if named is not None and named in rows.columns and named not in self._schema:
-            return rows.columns[named], None  # another name for what came in, which is converted for its column alone
+            return rows.columns[named], None  # an alias of an input column, converted by the type of its target only
         vectors = {name: self._vector(name, rows) for name in column_names(transform.expression)}
         expression, kind, is_multi_value = self._typed(
             transform, lambda name: (vectors[name].type, vectors[name].is_multi_value)
@@ -157,7 +160,7 @@ def _slice(vector: Vector, start: int, stop: int) -> Vector:
 def fill_columns(
     transforms: Sequence[Transform], rows: Rows, evaluator: Evaluator, schema: Schema, failures: Failures
 ) -> None:
-    """Compute the columns in the given order, only where the incoming value is missing."""
+    """Compute columns in the given order; existing values of the input are kept."""
     for transform in transforms:
         incoming = rows.columns.get(transform.column)
         if incoming is not None and incoming.null_count == 0 and rows.num_rows:

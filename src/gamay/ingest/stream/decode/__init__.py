@@ -1,1 +1,1 @@
-"""Decoders: from batches of messages to columns."""
+"""Decoders of batches of messages into columns."""

@@ -1,4 +1,4 @@
-"""Arrow messages: an IPC stream each, of any number of rows."""
+"""Arrow messages: each an IPC stream of any number of rows."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch, Und
 
 
 class ArrowDecoder:
-    """A `MessageDecoder` of Arrow IPC streams; the metadata of their schemas is left out."""
+    """A `MessageDecoder` of Arrow IPC streams; it drops the metadata of their schemas."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         """Raises InvalidConfigError for unknown properties."""
@@ -40,7 +40,7 @@ class ArrowDecoder:
         return DecodedBatch(rows.rows, rows.message_of_row, undecodable)
 
     def _batches(self, payload: pa.Buffer) -> list[pa.RecordBatch]:
-        """Return the wanted columns of a message's batches; all of it is checked before anything is used."""
+        """Return the wanted columns of a message's batches, each of which is validated in full first."""
         found = []
         with pa.ipc.open_stream(payload) as stream:
             wanted = [name for name in dict.fromkeys(stream.schema.names) if self._fields.wants(name)]

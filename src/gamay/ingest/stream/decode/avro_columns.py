@@ -1,4 +1,4 @@
-"""Avro records whose fields are all flat, straight into columns."""
+"""Decoding of Avro records with flat fields only directly into columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class _Field:
 
 
 class AvroColumns:
-    """Decodes messages of one flat schema."""
+    """A decoder of messages of one flat schema."""
 
     def __init__(self, fields: list[_Field], wanted: InputFields) -> None:
         self._fields = fields
@@ -54,7 +54,7 @@ class AvroColumns:
 
     @classmethod
     def of(cls, schema: Any, wanted: InputFields) -> "AvroColumns | None":
-        """Return a decoder for a schema (parsed JSON), None for one that has fields which are not flat."""
+        """Return a decoder for a schema (parsed JSON), or None if it is not a record or has fields that are not flat."""
         if not isinstance(schema, Mapping) or schema.get("type") != "record":
             return None
         fields = [_flat(field) for field in schema["fields"]]
@@ -62,7 +62,7 @@ class AvroColumns:
         return cls(found, wanted) if len(found) == len(fields) else None
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
-        """Return the rows; a tombstone has none."""
+        """Return the rows; tombstones have none."""
         payloads = messages.payloads
         places = np.arange(len(payloads), dtype=np.int64)
         if payloads.null_count:
@@ -113,7 +113,7 @@ class AvroColumns:
 
 
 def _flat(field: Mapping[str, Any]) -> _Field | None:
-    """Return a field that is of a primitive type, an enum, a fixed, or a union of one of these with null."""
+    """Return a field of a primitive type, an enum, a fixed, or a union of one of these with null; else None."""
     kind, null_branch = field["type"], -1
     if isinstance(kind, list):
         if len(kind) != 2 or kind.count("null") != 1:
@@ -157,7 +157,7 @@ def _numbers(field: _Field, longs: Any, reals: Any, slot: int, null: Any) -> pa.
 
 
 def _bytes(field: _Field, data: Any, starts: Any, lengths: Any, null: Any) -> tuple[pa.Array, list[int]]:
-    """Return text or bytes, and which texts are not UTF-8 (null in the result)."""
+    """Return a column of text or bytes, and the positions of texts that are not UTF-8 (null in the column)."""
     offsets = np.zeros(len(null) + 1, np.int32)
     np.cumsum(np.where(null, 0, lengths), out=offsets[1:])
     out = np.empty(int(offsets[-1]), np.uint8)

@@ -1,4 +1,4 @@
-"""Avro messages: one record each, of a schema given in the config, or of one whose id the message begins with."""
+"""Avro messages: one record each, of a schema given in the config or identified by an id at the start of the message."""
 
 import io
 import json
@@ -31,13 +31,13 @@ DecodeBatch: TypeAlias = Callable[[MessageBatch], DecodedBatch]
 
 
 class AvroDecoder:
-    """A `MessageDecoder` of records of one schema: the property `schema`, inline or the path of a file.
+    """A `MessageDecoder` of records of one schema, given by the property `schema` inline or as a file path.
 
-    leading.bytes.to.strip: how many bytes stand before each record.
+    leading.bytes.to.strip: the number of bytes before each record.
     """
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError that names the property which is missing or wrong."""
+        """Raises InvalidConfigError naming the missing or invalid property."""
         check_properties(config, "schema", "leading.bytes.to.strip")
         key = config.property_key("decoder.prop.schema")
         text = config.decoder_properties.get("schema", "").strip()
@@ -65,7 +65,7 @@ class AvroDecoder:
 
 
 class RegistryAvroDecoder:
-    """A `MessageDecoder` of records that begin with the id of their schema in a registry."""
+    """A `MessageDecoder` of records prefixed with the id of their schema in a registry."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         self._fields = fields
@@ -73,7 +73,7 @@ class RegistryAvroDecoder:
         self._decoders: SchemaCache[DecodeBatch] = SchemaCache(config)
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
-        """Return a row for each record. Messages of one schema that follow each other are decoded together."""
+        """Return a row for each record. Consecutive messages of one schema are decoded together."""
         ids = schema_ids(messages)
         bounds = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(messages)]
         parts = []
@@ -105,7 +105,7 @@ class RegistryAvroDecoder:
 
 
 class _BadSchemaError(Exception):
-    """A text that is not a schema of records."""
+    """The text is not an Avro schema of a record."""
 
 
 def _refusing(reason: str) -> Callable[[bytes], Mapping[str, Any] | None]:

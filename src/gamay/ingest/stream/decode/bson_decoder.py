@@ -8,10 +8,10 @@ from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
 
 class BsonDecoder:
-    """A `MessageDecoder` of BSON documents; `gamay.ingest.read.bson_values` tells what their values become."""
+    """A `MessageDecoder` of BSON documents; `gamay.ingest.read.bson_values` defines the conversion of values."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError for any property, and without the library."""
+        """Raises InvalidConfigError for any property, or if the library is not installed."""
         check_properties(config)
         self._fields = fields
         self._read = bson_reader("the BSON decoder")

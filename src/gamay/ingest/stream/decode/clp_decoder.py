@@ -1,4 +1,4 @@
-"""JSON messages of which some texts are taken apart as CLP does, into a log type and variables that repeat more often."""
+"""JSON messages with texts encoded by CLP: split into a log type and variables, which have fewer distinct values."""
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +21,15 @@ _VARIABLES_MAX = 1000
 class ClpDecoder:
     """A `MessageDecoder` of JSON objects.
 
-    fieldsForClpEncoding: of each of these fields come `<field>_logtype`, `<field>_dictionaryVars` and `<field>_encodedVars`,
-    of which `clpDecode` makes the text again; what is no text is taken as the JSON that it is. removeProcessedFields:
-    whether the field itself is left out. topicNameDestinationColumn: gets the name of the topic.
-    A text with more than 1,000 variables is not taken apart: `unencodableFieldError` is, in its place, and it goes into
-    `<field><unencodableFieldSuffix>`, where these are given. errorSamplingPeriod has no effect.
+    fieldsForClpEncoding: each of these fields is encoded into `<field>_logtype`, `<field>_dictionaryVars` and
+    `<field>_encodedVars`, from which `clpDecode` restores the text; other values than text are encoded as their JSON.
+    removeProcessedFields: whether the field itself is dropped. topicNameDestinationColumn: the column for the topic's name.
+    A text with more than 1,000 variables is not encoded: `unencodableFieldError`, if given, is encoded instead, and the text
+    is stored in `<field><unencodableFieldSuffix>`, if that is given. errorSamplingPeriod has no effect.
     """
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError for unknown properties, and without fields."""
+        """Raises InvalidConfigError for unknown properties, and if no fields are given."""
         check_properties(
             config, "fieldsForClpEncoding", "removeProcessedFields", "unencodableFieldSuffix", "unencodableFieldError",
             "topicNameDestinationColumn", "errorSamplingPeriod",
@@ -84,7 +84,7 @@ class ClpDecoder:
 
 
 def _with_texts(fields: InputFields, encoded: list[str]) -> InputFields:
-    """Return the fields to read: those that are wanted, and the texts that are taken apart."""
+    """Return the fields to read: the wanted ones, and the texts to encode."""
     if fields.names is None:
         return fields
     types = {**fields.types, **{name: DataType.STRING for name in encoded if name not in fields.types}}

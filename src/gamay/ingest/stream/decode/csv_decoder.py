@@ -18,13 +18,13 @@ from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
 
 class CsvDecoder:
-    """A `MessageDecoder` of CSV records, with the properties of the CSV reader; `header` is required.
+    """A `MessageDecoder` of CSV records with the properties of the CSV reader; `header` is required.
 
-    A batch without quotes, escapes and line ends in its values goes through Arrow's parser.
+    A batch without quotes, escapes, comment characters and line ends is parsed by Arrow.
     """
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError for unknown properties, and without a header."""
+        """Raises InvalidConfigError for unknown properties or a missing header."""
         where = config.property_key("decoder.prop.")
         properties = {k: v for k, v in config.decoder_properties.items() if k != "stopOnDecodeError"}
         try:

@@ -1,4 +1,4 @@
-"""Which fields of the input a table reads, so that decoders may leave out the others."""
+"""The input fields that a table reads, so that decoders can skip the others."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,9 @@ from gamay.sql.parser import parse_expression
 
 
 def input_fields(schema: Schema, table: TableConfig) -> InputFields:
-    """Return the fields to decode: the schema's columns and what transforms, filter and enrichments read.
+    """Return the fields to decode: the schema's columns and the fields read by the ingestion config's expressions.
 
-    Every field may be needed where nested input is flattened. Types of `sourceFieldConfigs` win over those of columns.
+    If nested input is flattened, these are all fields. Types in `sourceFieldConfigs` override those of columns.
     """
     if table.ingestion.complex_type is not None:
         return ALL_FIELDS
@@ -41,7 +41,7 @@ def input_fields(schema: Schema, table: TableConfig) -> InputFields:
 
 
 def _aggregated_sources(table: TableConfig) -> tuple[set[str], set[str]]:
-    """Return the fields whose distinct values are counted while rows come, and those that are summed with all digits."""
+    """Return the fields that are aggregated into sketches during ingestion, and those aggregated by SUMPRECISION."""
     counted, summed = set(), set()
     for aggregation in table.ingestion.aggregations:
         try:

@@ -1,4 +1,4 @@
-"""Flat fields of JSON objects, a whole batch at a time by Arrow's parser, where that gives exactly the values written."""
+"""Batch parsing of flat fields of JSON objects by Arrow, used only where it returns exactly the values written."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,13 +19,13 @@ _KNOWN = {
     DataType.BYTES: pa.string(),
     DataType.UUID: pa.string(),
 }
-"""How a field is read first. Where it turns out to be written otherwise (numbers in quotes), that is tried from then on."""
+"""The type as which a field is parsed first. If it is written differently (numbers in quotes), the type found is kept."""
 
 _EXACT_DOUBLES_BELOW = float(2**53)
 
 
 class JsonColumns:
-    """Reads the wanted fields of objects; it remembers how each field was written."""
+    """A reader of the wanted fields of objects that remembers the type in which each field was written."""
 
     def __init__(self, fields: InputFields) -> None:
         self._fields = fields
@@ -36,7 +36,7 @@ class JsonColumns:
         }
 
     def read(self, lines: pa.Buffer, objects: int) -> pa.RecordBatch | None:
-        """Return the wanted fields, or None when another parser must read them. objects: how many there must be."""
+        """Return the wanted fields, or None if another parser must read them. objects: the expected number of rows."""
         names = self._fields.names
         if names is not None and len(self._types) == len(names):
             rows = _parse(lines, self._types, "ignore")
@@ -45,7 +45,7 @@ class JsonColumns:
         return self._read_otherwise(lines, objects)
 
     def _read_otherwise(self, lines: pa.Buffer, objects: int) -> pa.RecordBatch | None:
-        """Find out how the fields are written, and keep it for the next batch if they can be read so."""
+        """Parse with inferred types, and keep these for the next batch if they are faithful; else return None."""
         text = {name: kind for name, kind in self._types.items() if _is_text(kind)}
         rows = _parse(lines, text, "infer")
         if rows is not None and (times := text_like_times(rows.schema)):
@@ -69,7 +69,7 @@ class JsonColumns:
             if not _is_faithful(column.type, target, name in self._fields.multi_value):
                 return None
             if self._fields.is_as_written(name) and (pa.types.is_floating(column.type) or pa.types.is_list(column.type)):
-                return None  # a double may have been written as a whole number
+                return None  # a value read as a double may have been written as an integer
             if target in (DataType.FLOAT, DataType.DOUBLE) and pa.types.is_integer(column.type):
                 column = column.cast(pa.float64(), safe=False)
             names.append(name)
@@ -79,7 +79,7 @@ class JsonColumns:
         return pa.RecordBatch.from_arrays(columns, names)
 
     def _are_exact(self, rows: pa.RecordBatch) -> bool:
-        """Whether no double of a field without a type may have been written as a larger integer than it can hold."""
+        """Whether all doubles of fields without a type are below 2^53, and so cannot be rounded integers."""
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             if pa.types.is_float64(column.type) and name not in self._fields.types:
                 extremes = pc.min_max(column).as_py()
@@ -96,7 +96,7 @@ def _parse(lines: pa.Buffer, types: dict[str, pa.DataType], others: str) -> pa.R
             read_options=pa_json.ReadOptions(use_threads=False, block_size=min(lines.size + 1, (1 << 31) - 1)),
             parse_options=pa_json.ParseOptions(explicit_schema=pa.schema(types.items()), unexpected_field_behavior=others),
         )
-        table.validate()  # lists that begin with null lose it
+        table.validate()  # detects lists whose leading null the parser lost
     except (pa.ArrowException, UnicodeDecodeError):
         return None
     batches = table.combine_chunks().to_batches()
@@ -112,7 +112,7 @@ def _is_null(kind: pa.DataType) -> bool:
 
 
 def _is_faithful(kind: pa.DataType, target: DataType | None, multi_value: bool) -> bool:
-    """Whether values read as `kind` become the same values of the column as when each is read by itself."""
+    """Whether values parsed as `kind` convert to the same column values as when each is parsed separately."""
     if pa.types.is_list(kind):
         if not multi_value and target is not None:
             return False

@@ -1,6 +1,6 @@
 """JSON messages as text: one object each.
 
-Arrow's parser takes a whole batch where the wanted fields are flat; the rest is for orjson.
+Arrow parses whole batches if the wanted fields are flat; orjson parses the rest.
 """
 
 import json
@@ -28,7 +28,7 @@ _OPEN, _CLOSE = ord("{"), ord("}")
 class JsonDecoder:
     """A `MessageDecoder` of JSON objects.
 
-    A batch that Arrow's parser refuses, or would not read exactly, is cut into pieces, and only the pieces that it refuses
+    A batch that Arrow's parser rejects, or would not read exactly, is split into pieces, and only the pieces that it rejects
     again are decoded message by message.
     """
 
@@ -36,7 +36,7 @@ class JsonDecoder:
         self._fields = fields
         self._columns = JsonColumns(fields)
         self._loads = read_json if DataType.BIG_DECIMAL in fields.types.values() or fields.names is None else _loads
-        self._batches_off = 0  # how many batches to decode message by message before Arrow is tried again
+        self._batches_off = 0  # number of batches to decode message by message before trying Arrow again
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
         """Return a row for each message that is an object; see `MessageDecoder.decode`."""
@@ -68,7 +68,7 @@ class JsonDecoder:
         return joined(parts, starts, self._fields)
 
     def _decode_at_once(self, messages: MessageBatch) -> DecodedBatch | None:
-        """Return the rows if Arrow reads them exactly as orjson would, None otherwise."""
+        """Return the rows if Arrow parses them exactly as orjson would, else None."""
         payloads = messages.payloads
         places = np.arange(len(payloads), dtype=np.int64)
         if payloads.null_count:
@@ -96,7 +96,7 @@ class JsonDecoder:
         except ValueError as error:
             if b"NaN" not in payload and b"Infinity" not in payload and "infinity" not in str(error):
                 raise
-            record = json.loads(payload.decode())  # it takes numbers that are none, or too large, as Arrow does
+            record = json.loads(payload.decode())  # like Arrow, it accepts NaN, Infinity and numbers out of range
         if not isinstance(record, dict):
             raise ValueError(f"it is {payload[:80]!r}")
         return record
@@ -106,7 +106,7 @@ _loads: Callable[[bytes], Any] = orjson.loads
 
 
 def _odd(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Return which messages, null aside, do not begin with `{` and end with `}`."""
+    """Return a mask of the non-null messages that do not both begin with `{` and end with `}`."""
     values = payloads.buffers()[2]
     if not len(payloads) or values is None or not values.size:
         return np.asarray(payloads.is_valid())
@@ -118,10 +118,10 @@ def _odd(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
 
 
 def _lines(payloads: pa.BinaryArray) -> pa.Buffer | None:
-    """Return the messages, a newline behind each, if each begins and ends with a brace and is UTF-8.
+    """Return the messages, each followed by a newline, if each begins and ends with a brace and is UTF-8.
 
-    A newline cannot stand within a JSON string, and no object can go on from `}` to `{`. So when a parser finds as many
-    objects as there are messages, each message is one of them.
+    A JSON string cannot contain a newline, and `}` newline `{` cannot occur within an object. So if a parser finds as many
+    objects as there are messages, each message is one object.
     """
     if _odd(payloads).any():
         return None

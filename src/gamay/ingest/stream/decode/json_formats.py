@@ -1,4 +1,4 @@
-"""JSON messages in any of the formats that `jsonFormat` names: text, or a binary form of it."""
+"""JSON messages in the formats of the property `jsonFormat`: text, or a binary encoding."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,12 +30,12 @@ _NO_CBOR = "CBOR needs cbor2: pip install 'gamay[cbor]'"
 class JsonFormatDecoder:
     """A `MessageDecoder` of JSON objects.
 
-    jsonFormat: TEXT; POSTGRES_JSONB (a byte 1, then text, as PostgreSQL sends it); SQLITE_JSONB; SMILE; CBOR; AUTO tells by
-    the first bytes of each message which of them it is, CBOR by its tag 55799, and takes all others for text.
+    jsonFormat: TEXT; POSTGRES_JSONB (a byte 1, then text, as PostgreSQL sends it); SQLITE_JSONB; SMILE; CBOR; AUTO detects
+    the format by the first bytes of each message (CBOR by its tag 55799) and defaults to text.
     """
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError for unknown properties and formats, and where a format's library is missing."""
+        """Raises InvalidConfigError for unknown properties and formats, and if the format's library is not installed."""
         check_properties(config, "jsonFormat", *REGISTRY_PROPERTIES)
         form = config.decoder_properties.get("jsonFormat", "TEXT").strip().upper()
         key = config.property_key("decoder.prop.jsonFormat")
@@ -54,11 +54,11 @@ class JsonFormatDecoder:
         return self._decode(self, messages)
 
     def decode_text(self, messages: MessageBatch) -> DecodedBatch:
-        """Decode messages of text."""
+        """Decode messages of JSON text."""
         return self._text.decode(messages)
 
     def decode_postgres(self, messages: MessageBatch) -> DecodedBatch:
-        """Decode messages of text behind a version."""
+        """Decode messages of JSON text after a version byte."""
         has_version = pc.starts_with(messages.payloads, _POSTGRES_VERSION)
         texts = stripped(messages, 1).payloads
         if pc.all(has_version).as_py():
@@ -72,7 +72,7 @@ class JsonFormatDecoder:
         return decode_each(messages, self._fields, lambda payload: _object(read(payload)), what)
 
     def decode_any(self, messages: MessageBatch) -> DecodedBatch:
-        """Decode messages by their first bytes; text as many at a time as there are."""
+        """Decode messages by their first bytes; all text messages in one batch."""
         is_postgres = pc.starts_with(messages.payloads, _POSTGRES_VERSION)
         if pc.any(is_postgres).as_py():
             texts = pc.if_else(is_postgres, stripped(messages, 1).payloads, messages.payloads)
@@ -102,7 +102,7 @@ def _cbor() -> Any:
 
 
 def read_cbor(data: bytes) -> Any:
-    """Return the value of a message; raises ValueError for what is none, or more than one."""
+    """Return the value of a message; raises ValueError unless it is exactly one value."""
     library = _cbor()
     if library is None:
         raise ValueError(_NO_CBOR)
@@ -110,7 +110,7 @@ def read_cbor(data: bytes) -> Any:
 
 
 def _binary_reader(data: bytes) -> Read | None:
-    """Return what reads a message that begins as one of the binary formats, None for any other."""
+    """Return the reader for a message that begins as one of the binary formats, else None."""
     if data.startswith(SMILE_HEADER):
         return read_smile
     if data.startswith(_CBOR_TAG):

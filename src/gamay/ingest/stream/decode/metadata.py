@@ -1,4 +1,4 @@
-"""What a stream knows of a message as columns beside its fields: `metadata.populate`."""
+"""Message metadata as additional columns: `metadata.populate`."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,10 +8,10 @@ from gamay.ingest.stream.spi import DecodedBatch, MessageBatch
 
 
 def add_metadata(messages: MessageBatch, decoded: DecodedBatch, partition: int) -> DecodedBatch:
-    """Return the rows with the columns `__key`, `__header$<name>` and `__metadata$<what>`, as Pinot names them.
+    """Return the rows with Pinot's columns `__key`, `__header$<name>` and `__metadata$<item>`.
 
-    The last are `offset`, `recordTimestamp` (null when unknown), `partition` and `recordSerializedValueSize`, all text. Keys
-    and headers are text where all of a batch are UTF-8, else bytes.
+    The items are `offset`, `recordTimestamp` (null if unknown), `partition` and `recordSerializedValueSize`, all text. Keys
+    and headers are text if all of a batch are UTF-8, else bytes.
     """
     at = pa.array(decoded.message_of_row)
     times = pa.array(messages.timestamps_ms, mask=messages.timestamps_ms < 0)
@@ -33,7 +33,7 @@ def add_metadata(messages: MessageBatch, decoded: DecodedBatch, partition: int) 
 
 
 def _header_columns(headers: pa.MapArray) -> dict[str, pa.Array]:
-    """Return a column for each header's name; of a name that a message has twice, the last value counts."""
+    """Return a column for each header name; if a message repeats a header, its last value is used."""
     names = pc.unique(headers.keys).to_pylist()
     return {f"__header${name}": _text(pc.map_lookup(headers, name, "last")) for name in names}
 

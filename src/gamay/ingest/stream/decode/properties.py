@@ -1,4 +1,4 @@
-"""The properties of decoders: unknown ones are refused."""
+"""Validation of decoder properties: unknown ones are rejected."""
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.ingest.stream.config import StreamConfig
@@ -12,7 +12,7 @@ REGISTRY_PROPERTIES = (
 
 
 def check_properties(config: StreamConfig, *known: str) -> None:
-    """Raise InvalidConfigError for a property below `decoder.prop.` that is not known, with its key and the nearest one."""
+    """Raise InvalidConfigError for an unknown property below `decoder.prop.`, with its key and the most similar name."""
     for name in config.decoder_properties:
         if name not in known and name not in ALWAYS_KNOWN:
             key = config.property_key(f"decoder.prop.{name}")

@@ -20,12 +20,12 @@ class ProtobufDecoder:
     """A `MessageDecoder` of one message type.
 
     descriptorFile: the path of a FileDescriptorSet (`protoc --include_imports --descriptor_set_out`); protoClassName: the
-    full name of the message type. Fields are read under their names; enums as their names, nested messages as objects. A
-    field that is not set is null if it has presence, else its default.
+    full name of the message type. Fields keep their names; enum values are their names, nested messages are objects. An
+    unset field is null if it has presence, else its default.
     """
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError that names the property which is missing or wrong."""
+        """Raises InvalidConfigError naming the missing or invalid property."""
         check_properties(config, "descriptorFile", "protoClassName")
         where = config.property_key("decoder.prop.")
         path, name = (config.decoder_properties.get(key, "").strip() for key in ("descriptorFile", "protoClassName"))
@@ -41,7 +41,7 @@ class ProtobufDecoder:
 
 
 def reader_of(message_type: Any, fields: InputFields) -> Callable[[bytes], Mapping[str, Any]]:
-    """Return what reads the wanted fields of a message of a generated class."""
+    """Return a function that reads the wanted fields of a message of a generated class."""
     getters = [(field.name, _getter(field)) for field in message_type.DESCRIPTOR.fields if fields.wants(field.name)]
 
     def read(payload: bytes) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ def _converter(field: Any) -> Getter:
         getters: list[tuple[str, Getter]] = []
 
         def nested(message: Any) -> dict[str, Any]:
-            if not getters:  # late, for types that contain themselves
+            if not getters:  # lazily, for recursive types
                 getters.extend((f.name, _getter(f)) for f in message.DESCRIPTOR.fields)
             return {name: get(message) for name, get in getters}
 

@@ -1,7 +1,7 @@
-"""From decoded records (dicts) to columns whose values do not depend on what else is in the batch.
+"""Conversion of decoded records (dicts) to columns, independently of the other records in the batch.
 
-Replicas read the same messages in batches that are cut differently. So how a value reaches its column must follow from the
-value and the column's type alone, never from the Arrow type that the values of one batch happen to have in common.
+Replicas read the same messages in different batches. So the conversion of a value must depend on the value and the column's
+type only, never on the Arrow type inferred for all values of a batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from gamay.model.types import DataType
 
 
 def records_to_rows(records: Sequence[Mapping[str, Any]], fields: InputFields) -> pa.RecordBatch:
-    """Return one column for each wanted key that occurs; missing keys are null."""
+    """Return a column for each wanted key that occurs; missing keys are null."""
     names = [name for name in dict.fromkeys(chain.from_iterable(records)) if fields.wants(name)]
     if not names:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
@@ -29,7 +29,7 @@ def records_to_rows(records: Sequence[Mapping[str, Any]], fields: InputFields) -
 
 
 def _column(values: list[Any], name: str, fields: InputFields) -> pa.Array:
-    if fields.is_as_written(name):  # as nested input, which `gamay.ingest.transform.nested` makes flat value by value
+    if fields.is_as_written(name):  # as for nested input, which `gamay.ingest.transform.nested` flattens value by value
         return values_as_written(values)
     return typed_column(values, fields.types.get(name), multi_value=name in fields.multi_value)
 
@@ -62,7 +62,7 @@ def decode_each(
 
 
 def not_a(what: str, error: BaseException) -> str:
-    """Return why a message could not be decoded, in one line."""
+    """Return the reason why a message could not be decoded, in one line."""
     detail = " ".join(str(error).split())
     return f"not {what}: {detail or type(error).__name__}"[:500]
 
@@ -113,7 +113,7 @@ def _concatenated(arrays: list[pa.Array], name: str, fields: InputFields) -> pa.
 
 
 def _in_one_type(arrays: list[pa.Array], kinds: set[pa.DataType], target: DataType | None) -> pa.Array:
-    """Return the values of a typed column as text, from which each is converted to the same; else numbers as doubles."""
+    """Return the arrays as one: numbers of a field without a type as doubles, otherwise text that converts to each value."""
     if target is None and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds):
         return pa.concat_arrays([a.cast(pa.float64(), safe=False) for a in arrays])
     if any(pa.types.is_list(k) for k in kinds):

@@ -1,4 +1,4 @@
-"""Schemas by id from a registry with Confluent's REST interface, and messages that begin with such an id."""
+"""Schemas by id from a registry with Confluent's REST interface, and messages prefixed with such an id."""
 
 import json
 from collections.abc import Mapping
@@ -22,20 +22,20 @@ _USER = ("schema.registry.basic.auth.user.info", "basic.auth.user.info")
 _CAPACITY = "cached.schema.map.capacity"
 _TIMEOUT_S = 10
 PREFIX_BYTES = 5
-"""A zero byte and the id of the schema, 4 bytes, the highest first."""
+"""A zero byte and the id of the schema: 4 bytes, big-endian."""
 
 T = TypeVar("T")
 
 
 class UnknownSchemaError(Exception):
-    """The registry has no usable schema of an id."""
+    """The registry has no usable schema for an id."""
 
 
 class RegistryClient:
-    """Asks a registry for schemas, each once."""
+    """A client of a schema registry."""
 
     def __init__(self, config: StreamConfig) -> None:
-        """Raises InvalidConfigError without an address."""
+        """Raises InvalidConfigError if no address is configured."""
         import httpx
 
         properties = config.decoder_properties
@@ -53,15 +53,15 @@ class RegistryClient:
         )
 
     def schema(self, number: int, *, serialized: bool = False) -> Mapping[str, Any]:
-        """Return the registry's answer for an id: `schema` as text, and `schemaType` where it is not Avro.
+        """Return the registry's response for an id: `schema` as text, and `schemaType` unless it is Avro.
 
-        serialized: Protobuf as the base64 form of its file descriptor. Raises UnknownSchemaError, TransientStreamError when
-        no registry answers, PermanentStreamError when it refuses.
+        serialized: request Protobuf as its file descriptor in base64. Raises UnknownSchemaError, TransientStreamError if no
+        registry responds, PermanentStreamError if it rejects the request.
         """
         return self._get(f"/schemas/ids/{number}", f"schema {number}", serialized)
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> Mapping[str, Any]:
-        """Return the registry's answer for a version of a subject, to which a schema refers; see `schema`."""
+        """Return the registry's response for a version of a subject that a schema references; see `schema`."""
         return self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}", f"'{subject}', {version}", serialized)
 
     def _get(self, path: str, what: str, serialized: bool) -> Mapping[str, Any]:
@@ -87,12 +87,12 @@ class RegistryClient:
         raise TransientStreamError(f"the schema registry at {', '.join(self._urls)} does not answer: {problem}")
 
     def close(self) -> None:
-        """Give up the connections."""
+        """Release the connections."""
         self._client.close()
 
 
 class SchemaCache(Generic[T]):
-    """What was made of the schemas that were met, the least lately used forgotten beyond a capacity."""
+    """An LRU cache of the objects built from schemas, by schema id."""
 
     def __init__(self, config: StreamConfig) -> None:
         text = config.decoder_properties.get(_CAPACITY, "1000")
@@ -104,14 +104,14 @@ class SchemaCache(Generic[T]):
         self._made: dict[int, T] = {}
 
     def get(self, number: int) -> T | None:
-        """Return what was made of a schema."""
+        """Return the cached value for a schema id, or None."""
         made = self._made.pop(number, None)
         if made is not None:
             self._made[number] = made
         return made
 
     def put(self, number: int, made: T) -> T:
-        """Keep what was made of a schema, and return it."""
+        """Cache a value for a schema id, and return it."""
         self._made[number] = made
         if len(self._made) > self._capacity:
             del self._made[next(iter(self._made))]
@@ -119,7 +119,7 @@ class SchemaCache(Generic[T]):
 
 
 def schema_ids(messages: MessageBatch) -> Int64s:
-    """Return the id of each message's schema, -1 for a message that has none."""
+    """Return the schema id of each message, -1 for a message without one."""
     payloads = messages.payloads
     lengths = np.asarray(pc.fill_null(pc.binary_length(payloads), 0))
     ids = np.full(len(payloads), -1, np.int64)

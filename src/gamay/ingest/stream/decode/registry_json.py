@@ -1,4 +1,4 @@
-"""JSON messages that begin with the id of a schema in a registry."""
+"""JSON messages prefixed with the id of a schema in a registry."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ _NO_OBJECT = pa.scalar(b"no zero byte and schema id before it", pa.binary())
 
 
 class RegistryJsonDecoder:
-    """A `MessageDecoder` of JSON objects behind five bytes; their schemas are not needed, and the registry is not asked."""
+    """A `MessageDecoder` of JSON objects after a prefix of five bytes; it does not query the registry for their schemas."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         """Raises InvalidConfigError for unknown properties."""
@@ -22,7 +22,7 @@ class RegistryJsonDecoder:
         self._decoder = JsonDecoder(fields)
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
-        """Return a row for each message that is an object behind its prefix; see `MessageDecoder.decode`."""
+        """Return a row for each message that is an object after its prefix; see `MessageDecoder.decode`."""
         objects = stripped(messages, PREFIX_BYTES)
         lacks_prefix = (schema_ids(messages) < 0) & np.asarray(messages.payloads.is_valid())
         if lacks_prefix.any():

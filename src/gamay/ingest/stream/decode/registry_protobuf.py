@@ -1,8 +1,8 @@
-"""Protobuf messages that begin with the id of a schema in a registry (`pip install gamay[protobuf]`).
+"""Protobuf messages prefixed with the id of a schema in a registry (`pip install gamay[protobuf]`).
 
-Behind the zero byte and the id stands which message type of the file it is: the number of steps and the steps, each the
-index of a type among those of the file or of the type around it, as zigzag varints; a single zero byte is the first type.
-The types come from the registry as serialized file descriptors (`?format=serialized`), with the files they refer to.
+The zero byte and the id are followed by the path of the message type: the number of steps, then the steps, each the index
+of a type in the file or in the enclosing type, all as zigzag varints; a single zero byte stands for the first type. The
+registry returns types as serialized file descriptors (`?format=serialized`), with references to the files they import.
 """
 
 import base64
@@ -27,14 +27,14 @@ from gamay.ingest.stream.decode.registry import (
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
 Reader: TypeAlias = Callable[[bytes], Mapping[str, Any]]
-_STEPS_MAX = 100  # of types in types
+_STEPS_MAX = 100  # limit on the nesting of types
 
 
 class RegistryProtobufDecoder:
-    """A `MessageDecoder` of messages whose types a registry knows. Fields are read as by `ProtobufDecoder`."""
+    """A `MessageDecoder` of messages whose types are in a registry. Fields are read as in `ProtobufDecoder`."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
-        """Raises InvalidConfigError without an address of the registry, or without the package protobuf."""
+        """Raises InvalidConfigError if the registry's address is not configured or the package protobuf is missing."""
         try:
             importlib.import_module("google.protobuf.descriptor_pb2")
         except ImportError:
@@ -46,7 +46,7 @@ class RegistryProtobufDecoder:
     def decode(self, messages: MessageBatch) -> DecodedBatch:
         """Return a row for each message that is of its type; see `MessageDecoder.decode`.
 
-        Raises TransientStreamError and PermanentStreamError of the registry.
+        Raises TransientStreamError and PermanentStreamError for failures of the registry.
         """
         files = {number: self._file(number) for number in np.unique(schema_ids(messages)).tolist() if number >= 0}
 
@@ -75,7 +75,7 @@ class RegistryProtobufDecoder:
 
 
 class _File:
-    """The message types of one schema. Raises UnknownSchemaError, and the registry's errors for what it refers to."""
+    """The message types of one schema. Raises UnknownSchemaError, and the registry's errors for referenced schemas."""
 
     def __init__(self, found: Mapping[str, Any], registry: RegistryClient) -> None:
         from google.protobuf import descriptor_pool
@@ -86,7 +86,7 @@ class _File:
         self._file = self._add(found, registry, None)
 
     def _add(self, found: Mapping[str, Any], registry: RegistryClient, name: str | None) -> Any:
-        """Add a file, behind those it imports. name: under which others import it."""
+        """Add a file after those it imports. name: the name by which others import it."""
         from google.protobuf import descriptor_pb2, message
 
         try:
@@ -112,7 +112,7 @@ class _File:
         return self._pool.FindFileByName(file.name)
 
     def _add_well_known(self, name: str) -> None:
-        """Add a file that comes with Protobuf, as `google/protobuf/timestamp.proto`."""
+        """Add a file that is part of Protobuf, such as `google/protobuf/timestamp.proto`."""
         from google.protobuf import descriptor_pb2
 
         try:
@@ -127,7 +127,7 @@ class _File:
         self._pool.Add(file)
 
     def reader(self, steps: tuple[int, ...], fields: InputFields) -> Reader:
-        """Return what reads messages of the type at this place. Raises UnknownSchemaError."""
+        """Return the reader of messages of the type at a path. Raises UnknownSchemaError."""
         made = self._readers.get(steps)
         if made is None:
             from google.protobuf import message_factory
@@ -138,7 +138,7 @@ class _File:
 
 
 def _type_at(pool: Any, file: Any, steps: Sequence[int]) -> Any:
-    """Return the descriptor of a type by the order in which the file declares them."""
+    """Return the descriptor of the type at a path, by the order of declarations in the file."""
     from google.protobuf import descriptor_pb2
 
     declared = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
@@ -151,7 +151,7 @@ def _type_at(pool: Any, file: Any, steps: Sequence[int]) -> Any:
 
 
 def _steps(payload: bytes) -> tuple[tuple[int, ...], int]:
-    """Return the place of a message's type, and where the message begins."""
+    """Return the path of a message's type, and the position at which the message starts."""
     count, at = _varint(payload, PREFIX_BYTES)
     if count == 0:
         return (0,), at
@@ -165,7 +165,7 @@ def _steps(payload: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
-    """Read a zigzag varint of up to 5 bytes; return it and where it ends."""
+    """Read a zigzag varint of up to 5 bytes; return its value and the position after it."""
     value = 0
     for shift in range(0, 35, 7):
         if at >= len(payload):

@@ -1,11 +1,11 @@
-"""Smile, the binary form of JSON that Jackson writes: one value behind a header.
+"""Smile, the binary JSON encoding of Jackson: one value after a header.
 
     message  = 3A 29 0A flags value [FF]
     flags    : 1 names may be references, 2 short texts may be, 4 raw binary; the version is in the upper four bits, 0
     value    = one of the tokens of `_Reader.value`
-    number   = bytes of 7 bits, the last one of 6 bits with its highest bit set; signed ones by zigzag
+    number   = bytes of 7 bits, the last one of 6 bits with its highest bit set; signed numbers in zigzag encoding
 
-References count the names, or the texts of up to 64 bytes, that came so far; behind the 1024th counting begins anew.
+A reference is an index into the preceding names, or texts, of up to 64 bytes; after the 1024th the table is cleared.
 """
 
 import struct
@@ -21,7 +21,7 @@ _LITERALS = {0x20: "", 0x21: None, 0x22: False, 0x23: True}
 
 
 def read_smile(data: bytes) -> Any:
-    """Return the value of a message; raises ValueError for what is none, or more than one."""
+    """Return the value of a message; raises ValueError unless it is exactly one value."""
     if not data.startswith(HEADER):
         raise ValueError("it does not begin with the header :)")
     if len(data) < 5:
@@ -39,7 +39,7 @@ def read_smile(data: bytes) -> Any:
 
 
 class _Shared:
-    """Texts that later ones may refer to."""
+    """The texts that later references may refer to."""
 
     def __init__(self, is_on: bool) -> None:
         self._is_on = is_on
@@ -59,7 +59,7 @@ class _Shared:
 
 
 class _Reader:
-    """Reads tokens from `at` on; IndexError where the message ends."""
+    """A reader of tokens from `at` on; raises IndexError at the end of the message."""
 
     def __init__(self, data: bytes, at: int, *, shares_names: bool, shares_texts: bool) -> None:
         self._data = data
@@ -93,7 +93,7 @@ class _Reader:
             return _LITERALS[token]
         if 0x24 <= token <= 0x2A:
             return self._number(token)
-        if 0x40 <= token <= 0xBF:  # the lengths of ASCII begin with 1 and 33, of other text with 2 and 34
+        if 0x40 <= token <= 0xBF:  # the lengths of ASCII start at 1 and 33, those of other text at 2 and 34
             size = (token & 0x3F) + (1 if token < 0x80 else 2)
             return self._texts.add(self._take(size).decode(), size)
         if 0xC0 <= token <= 0xDF:
@@ -167,14 +167,14 @@ class _Reader:
             number = number << 7 | byte
 
     def _bits(self, size: int) -> int:
-        """Return a number of so many bytes of 7 bits, aligned right."""
+        """Return a right-aligned number of `size` bytes of 7 bits."""
         number = 0
         for byte in self._take(size):
             number = number << 7 | byte & 0x7F
         return number & ((1 << (size * 7 // 8 * 8)) - 1)
 
     def _packed(self, size: int) -> bytes:
-        """Return so many bytes that are written in bytes of 7 bits; the last one's are its lowest."""
+        """Return `size` bytes encoded in bytes of 7 bits; the last one's bits are its lowest."""
         whole, rest = divmod(size, 7)
         parts = [self._bits(8).to_bytes(7, "big") for _ in range(whole)]
         if rest:

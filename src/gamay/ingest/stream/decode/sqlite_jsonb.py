@@ -1,8 +1,8 @@
-"""JSONB as SQLite writes it from version 3.45 on.
+"""SQLite's JSONB format, version 3.45 and later.
 
-element = type and size, then as many bytes of payload
+element = type and size, then `size` bytes of payload
 type    : the lower four bits of the first byte; `_SCALARS` and the containers below
-size    : the upper four bits if they are at most 11; 12 to 15 say that it follows in 1, 2, 4 or 8 bytes, big-endian
+size    : the upper four bits if at most 11; 12 to 15 mean that it follows in 1, 2, 4 or 8 bytes, big-endian
 """
 
 import json
@@ -20,7 +20,7 @@ _CONTINUED = ("\n", "\r\n", "\r", "\u2028", "\u2029")
 
 
 def read_sqlite_jsonb(data: bytes) -> Any:
-    """Return the value of a message; raises ValueError for what is none, or more than one."""
+    """Return the value of a message; raises ValueError unless it is exactly one value."""
     value, end = _element(data, 0, len(data))
     if end != len(data):
         raise ValueError("there are bytes behind the value")
@@ -28,7 +28,7 @@ def read_sqlite_jsonb(data: bytes) -> Any:
 
 
 def header(data: bytes, at: int, end: int) -> tuple[int, int, int]:
-    """Return the type of an element, and where its payload begins and ends; raises ValueError if not before `end`."""
+    """Return the type of an element, and the start and end of its payload; raises ValueError if that exceeds `end`."""
     if at >= end:
         raise ValueError("it ends too early")
     kind, size, start = data[at] & 0x0F, data[at] >> 4, at + 1
@@ -75,7 +75,7 @@ def _escaped(text: str) -> str:
 
 
 def _escaped_5(text: str) -> str:
-    """Undo the escapes of JSON5, of which those of JSON are a part."""
+    """Resolve the escapes of JSON5, a superset of those of JSON."""
     plain = _ESCAPE_5.sub(_unescaped_5, text)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

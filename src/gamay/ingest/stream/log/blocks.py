@@ -1,15 +1,15 @@
-"""The format of log files: blocks of messages, laid out as Arrow lays out binary arrays, so that reading copies nothing.
+"""The format of log files: blocks of messages in the layout of Arrow's binary arrays, so that reading copies nothing.
 
-A block is a header of 48 bytes (little endian) and a body, each buffer of which begins at a multiple of 8 bytes:
+A block is a header of 48 bytes (little endian) and a body whose buffers are aligned to 8 bytes:
 
-    magic "GLB1", crc32 of all that follows it, body bytes, messages, offset of the first message (int64), time of writing in
-    ms since 1970 (int64), flags, payload bytes, key bytes, 0
+    magic "GLB1", crc32 of everything after it, body bytes, messages, offset of the first message (int64), time of writing
+    in ms since 1970 (int64), flags, payload bytes, key bytes, 0
     payload offsets int32 [messages + 1], payloads, validity bits if flag 1,
     and if flag 2: key offsets int32 [messages + 1], keys, validity bits
 
-A file `<offset of its first message, 20 digits>.log` holds blocks end to end. Beside it, `.index` has an entry (offset,
-position, time; int64 each) for a block every INDEX_BYTES or so. The index only saves reading: what it lacks is found by
-walking.
+A file `<offset of its first message, 20 digits>.log` is a sequence of blocks. Its `.index` file has an entry (offset,
+position, time; int64 each) for about one block per INDEX_BYTES. The index is optional: blocks without an entry are found by
+scanning.
 """
 
 import struct
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 INDEX_BYTES = 64 << 10
 BLOCK_BYTES_MAX = 4 << 20
-"""Payload bytes beyond which messages go into another block; a single message may be longer."""
+"""The maximum payload bytes of a block; a block of a single message may be larger."""
 
 HEADER = struct.Struct("<4sIIIqqIIII")
 _MAGIC = b"GLB1"
@@ -38,12 +38,12 @@ Index: TypeAlias = npt.NDArray[Any]
 
 
 class DamagedBlockError(Exception):
-    """The bytes at a position are no block."""
+    """The bytes at a position are not a valid block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a block; `position` is where the block starts in its file or buffer."""
+    """The header of a block; `position` is the start of the block in its file or buffer."""
 
     position: int
     crc: int
@@ -57,17 +57,17 @@ class Header:
 
     @property
     def end(self) -> int:
-        """Where the block ends in its file or buffer."""
+        """The end of the block in its file or buffer."""
         return self.position + HEADER.size + self.body_bytes
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the block's last message."""
+        """The offset after the block's last message."""
         return self.offset + self.count
 
 
 def read_header(data: "bytes | memoryview", at: int, position: int) -> Header:
-    """Read the header at `data[at:]`, which stands at `position` of its file; raises DamagedBlockError."""
+    """Parse the header at `data[at:]`, which is at `position` of its file; raises DamagedBlockError."""
     if len(data) - at < HEADER.size:
         raise DamagedBlockError("the header is cut off")
     magic, crc, body, count, offset, timestamp, flags, payload, key, zero = HEADER.unpack_from(data, at)
@@ -77,7 +77,7 @@ def read_header(data: "bytes | memoryview", at: int, position: int) -> Header:
 
 
 def check(header: Header, block: memoryview) -> None:
-    """Compare the checksum of a whole block; raises DamagedBlockError."""
+    """Verify the checksum of a whole block; raises DamagedBlockError."""
     if zlib.crc32(block[_CHECKED_FROM:]) != header.crc:
         raise DamagedBlockError("the checksum is wrong")
 
@@ -87,7 +87,7 @@ def _padded(size: int) -> int:
 
 
 def _buffers(array: pa.BinaryArray) -> tuple[list[bytes], int]:
-    """Return offsets that begin at 0, the values, and how many bytes the values have; null has none."""
+    """Return offsets that start at 0, the values, and the total bytes of the values; a null has 0 bytes."""
     if array.null_count:
         array = pc.fill_null(array, b"")
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)
@@ -97,7 +97,10 @@ def _buffers(array: pa.BinaryArray) -> tuple[list[bytes], int]:
 
 
 def encode(payloads: pa.BinaryArray, keys: pa.BinaryArray | None, offset: int, timestamp: int) -> bytes:
-    """Return a block. payloads, keys: as long as each other, at least one message; null is a tombstone, or no key."""
+    """Return the bytes of a block.
+
+    payloads, keys: of equal length, at least 1; a null payload is a tombstone, a null key a message without a key.
+    """
     flags = (_HAS_NULLS if payloads.null_count else 0) | (_HAS_KEYS if keys is not None else 0)
     parts, payload_bytes = _buffers(payloads)
     if payloads.null_count:
@@ -119,7 +122,7 @@ def _validity(array: pa.BinaryArray) -> bytes:
 
 
 def decode(header: Header, buffer: pa.Buffer, at: int) -> tuple[pa.BinaryArray, pa.BinaryArray | None]:
-    """Return payloads and keys of the block whose header stands at `buffer[at:]`, without copying."""
+    """Return, without copying, payloads and keys of the block whose header is at `buffer[at:]`."""
     start = at + HEADER.size
     count, bits = header.count, _padded((header.count + 7) // 8)
     payloads, start = _array(buffer, start, count, header.payload_bytes, bits if header.flags & _HAS_NULLS else 0)
@@ -141,7 +144,7 @@ def _array(buffer: pa.Buffer, start: int, count: int, size: int, validity: int) 
 
 
 def split(payloads: pa.BinaryArray) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of messages that go into one block each."""
+    """Yield the range of messages of each block."""
     ends = np.cumsum(np.asarray(pc.fill_null(pc.binary_length(payloads), 0)), dtype=np.int64)
     start = 0
     while start < len(payloads):
@@ -152,9 +155,9 @@ def split(payloads: pa.BinaryArray) -> Iterator[tuple[int, int]]:
 
 
 def walk(data: memoryview, position: int, end: int) -> Iterator[tuple[Header, int]]:
-    """Yield header and place in `data` of the blocks that are whole there, up to the file position `end`.
+    """Yield the header of each complete block in `data`, and its position there, up to the file position `end`.
 
-    data: the file's bytes from `position` on. Raises DamagedBlockError where no block is although there should be one.
+    data: the file's bytes from `position` on. Raises DamagedBlockError where the bytes are not a valid block.
     """
     at = 0
     while position < end and len(data) - at >= HEADER.size:

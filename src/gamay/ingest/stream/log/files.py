@@ -1,4 +1,4 @@
-"""The files of one partition: their names, the index, and the counters that processes share."""
+"""The files of one partition: their names, the index, and the counters shared between processes."""
 
 import mmap
 import os
@@ -17,7 +17,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> bytes:
-    """Return 16 bytes that change when the machine starts anew; all zero where the system does not tell."""
+    """Return 16 bytes that change at each boot of the machine; all zero if the system does not provide them."""
     try:
         return uuid.UUID(_BOOT_ID.read_text().strip()).bytes
     except (OSError, ValueError):
@@ -25,15 +25,15 @@ def boot_id() -> bytes:
 
 
 class SharedState:
-    """Counters of a partition in a mapped file, seen by all processes at once; each is one aligned store.
+    """Counters of a partition in a memory-mapped file, shared by all processes; each update is one aligned store.
 
-    written: the offset behind the last whole block; durable: behind the last block that a crash of the machine leaves;
-    active: the first offset of the file being written. They are hints that never exceed the truth, except after a crash of
-    the machine: then `is_of_this_boot` is false, and they must be found anew.
+    written: the offset after the last complete block; durable: the offset after the last block that survives a crash of the
+    machine; active: the first offset of the file being written. They never exceed the true values, except after a crash of
+    the machine: then `is_of_this_boot` is false, and they must be recomputed.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Map the file, made if need be."""
+        """Map the file; create it if it does not exist."""
         descriptor = os.open(folder / _STATE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if os.fstat(descriptor).st_size < _STATE_BYTES:
@@ -45,7 +45,7 @@ class SharedState:
 
     @property
     def is_of_this_boot(self) -> bool:
-        """Whether the counters were found since the machine was started."""
+        """Whether the counters were computed since the machine booted."""
         boot = boot_id()
         return self._map[:8] == _MAGIC and self._map[8:24] == boot and boot != bytes(16)
 
@@ -74,7 +74,7 @@ class SharedState:
         self._counters[2] = offset
 
     def found(self) -> None:
-        """Tell that the counters are right since the machine was started."""
+        """Mark the counters as computed since the machine booted."""
         self._map[8:24] = boot_id()
         self._map[:8] = _MAGIC
 
@@ -85,12 +85,12 @@ class SharedState:
 
 
 def log_path(folder: Path, base: int) -> Path:
-    """Return the path of the file that begins with the message at offset `base`."""
+    """Return the path of the file whose first message has offset `base`."""
     return folder / f"{base:020d}.log"
 
 
 def index_path(folder: Path, base: int) -> Path:
-    """Return the path of that file's index."""
+    """Return the path of the index of the file whose first message has offset `base`."""
     return folder / f"{base:020d}.index"
 
 
@@ -101,7 +101,7 @@ def bases(folder: Path) -> list[int]:
 
 
 def read_index(folder: Path, base: int) -> Index:
-    """Return the entries of a file's index; empty when there is none."""
+    """Return the entries of a file's index; empty if the file has none."""
     try:
         data = index_path(folder, base).read_bytes()
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def read_index(folder: Path, base: int) -> Index:
 
 
 def remove(folder: Path, base: int) -> None:
-    """Remove a file and its index; readers that have it open keep it."""
+    """Delete a file and its index; readers that have it open can still read it."""
     for path in (log_path(folder, base), index_path(folder, base)):
         with suppress(FileNotFoundError):
             path.unlink()

@@ -26,14 +26,14 @@ _FOLDER_KEY = "folder"
 
 
 class LogStream:
-    """A topic of the embedded log as `StreamConsumerFactory`."""
+    """A topic of the embedded log as a `StreamConsumerFactory`."""
 
     properties: ClassVar[frozenset[str]] = frozenset({_FOLDER_KEY})
     takes_client_properties: ClassVar[bool] = False
 
     @classmethod
     def addresses(cls, config: StreamConfig) -> Iterator[tuple[str, str]]:
-        """Yield nothing: topics are folders."""
+        """Yield nothing: topics are local folders."""
         yield from ()
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
@@ -47,11 +47,11 @@ class LogStream:
         self._folder = folder
 
     def parse_offset(self, text: str) -> Offset:
-        """Read an offset of the log, a whole number."""
+        """Parse an offset of the log, an integer."""
         return parse_integer_offset(text)
 
     def partition_consumer(self, partition: int) -> PartitionReader:
-        """Return a consumer of a partition; raises PermanentStreamError when there is no such topic or partition."""
+        """Return a consumer of a partition; raises PermanentStreamError for an unknown topic or partition."""
         topic = self._topic()
         try:
             return PartitionReader(topic, partition, self._context.clock)
@@ -63,21 +63,21 @@ class LogStream:
         return LogGroupConsumer(self, group, begin)
 
     def metadata(self) -> "LogMetadata":
-        """Return the topic's metadata; raises PermanentStreamError when there is no such topic."""
+        """Return the topic's metadata; raises PermanentStreamError for an unknown topic."""
         return LogMetadata(self._topic(), self._context.clock)
 
     def producer(self) -> "LogProducer":
-        """Return a producer of the topic; raises PermanentStreamError when there is no such topic."""
+        """Return a producer for the topic; raises PermanentStreamError for an unknown topic."""
         return LogProducer(self._topic(), self._context.clock)
 
     @property
     def criteria(self) -> OffsetCriteria:
-        """Where a group without a checkpoint begins."""
+        """The criterion for where a group without a checkpoint starts."""
         return self._config.offset_criteria
 
     @property
     def group_root(self) -> Path:
-        """Where the checkpoints of groups lie."""
+        """The folder of the groups' checkpoints."""
         return self._topic().folder / "groups"
 
     def _topic(self) -> Topic:
@@ -88,18 +88,18 @@ class LogStream:
 
 
 class LogMetadata:
-    """A `StreamMetadataProvider`; it holds nothing open."""
+    """A `StreamMetadataProvider` that holds no open resources."""
 
     def __init__(self, topic: Topic, clock: Clock) -> None:
         self._topic = topic
         self._clock = clock
 
     def partition_ids(self) -> tuple[int, ...]:
-        """Return the ids, 0 to the number of partitions less one."""
+        """Return the ids, 0 to the number of partitions - 1."""
         return tuple(range(self._topic.config().partitions))
 
     def offset(self, partition: int, criteria: OffsetCriteria) -> Offset:
-        """Return the offset that a criterion asks for. Times are those of whole blocks: a block's first message is meant."""
+        """Return the offset that a criterion selects; for a time, the first offset of a block."""
         folder = self._folder(partition)
         if criteria.kind is OffsetKind.SMALLEST:
             return IntegerOffset(earliest(folder))
@@ -108,11 +108,11 @@ class LogMetadata:
         return IntegerOffset(end if time is None else offset_at_time(folder, time, end))
 
     def latest_offset(self, partition: int) -> Offset:
-        """Return the offset behind the last durable message."""
+        """Return the offset after the last durable message."""
         return IntegerOffset(self._end(partition))
 
     def close(self) -> None:
-        """Do nothing: there is nothing open."""
+        """Do nothing: no resources are open."""
 
     def _end(self, partition: int) -> int:
         folder = self._folder(partition)
@@ -131,7 +131,7 @@ class LogMetadata:
 
 
 class LogProducer:
-    """A `StreamProducer` of a topic, which keeps no headers."""
+    """A `StreamProducer` of a topic, which discards headers."""
 
     def __init__(self, topic: Topic, clock: Clock) -> None:
         self._producer = Producer(topic, clock)
@@ -153,13 +153,13 @@ class LogProducer:
 
 
 class LogGroupConsumer:
-    """A `StreamLevelConsumer`: each partition belongs to one member of the group, for as long as its process lives.
+    """A `StreamLevelConsumer`: a member of a group that owns its partitions until it closes or its process dies.
 
-    A member takes every partition that no other member has. Checkpoints are files, one for each partition.
+    A member takes every partition that no other member owns. Checkpoints are files, one per partition.
     """
 
     def __init__(self, stream: LogStream, group: str, begin: Mapping[int, Offset] | None = None) -> None:
-        """Join the group; raises InvalidConfigError for a name that cannot be that of a folder."""
+        """Join the group; raises InvalidConfigError for a name that is not a valid folder name."""
         if not group or not set(group) <= set(_GROUP_LETTERS) or group.startswith("."):
             raise InvalidConfigError(
                 f"'{group}' cannot be the name of a consumer group; use letters, digits, '.', '_' and '-'"
@@ -174,7 +174,7 @@ class LogGroupConsumer:
         self._turn = 0
 
     def fetch(self, max_messages: int, timeout_ms: int) -> Mapping[int, MessageBatch]:
-        """Return the next messages of one partition after the other; see `StreamLevelConsumer.fetch`."""
+        """Return the next messages, taking partitions in turn; see `StreamLevelConsumer.fetch`."""
         self._take_free_partitions()
         found: dict[int, MessageBatch] = {}
         left = max_messages
@@ -197,14 +197,14 @@ class LogGroupConsumer:
         return dict(self._position)
 
     def commit(self, places: Mapping[int, Offset] | None = None) -> Mapping[int, Offset]:
-        """Write the checkpoints."""
+        """Write the checkpoints of the position or of `places`; return what was written."""
         written = dict(self._position if places is None else places)
         for partition, offset in written.items():
             atomic_write(self._folder / f"{partition}.offset", str(offset).encode())
         return written
 
     def close(self) -> None:
-        """Let others have the partitions."""
+        """Release the partitions to other members."""
         for descriptor, reader in self._owned.values():
             reader.close()
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Sending messages to the partitions of a topic: to one, by key, or evenly."""
+"""Sending messages to a topic: to a given partition, by key, or round-robin."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from gamay.kernels.hash.hashing import murmur2
 
 
 class Producer:
-    """Appends to the partitions of one topic; what `send` returned for is durable."""
+    """A producer that appends to the partitions of one topic; messages are durable once `send` returns."""
 
     def __init__(self, topic: Topic, clock: Clock) -> None:
         self._topic = topic
@@ -24,13 +24,13 @@ class Producer:
         self._writers: dict[int, PartitionWriter] = {}
         self._turn = 0
         self.ends: dict[int, int] = {}
-        """The offset behind this producer's last message, by partition."""
+        """The offset after this producer's last message, by partition."""
 
     def send(self, payloads: pa.BinaryArray, keys: pa.BinaryArray | None = None, partition: int | None = None) -> None:
-        """Append messages durably: to `partition`, else by the hash of their keys, else to each partition in turn.
+        """Append messages durably: to `partition` if given, else by the hash of their keys, else round-robin.
 
-        Messages with equal keys keep their order; a null key is sent by turn. Raises NotFoundError for an unknown partition
-        and DiskFullError.
+        Messages with equal keys keep their order; messages without a key are distributed round-robin. Raises NotFoundError
+        for an unknown partition, and DiskFullError.
         """
         written: dict[int, int] = {}
         if partition is not None:
@@ -63,7 +63,7 @@ class Producer:
 
 
 def partition_of(keys: pa.BinaryArray, partitions: int) -> npt.NDArray[np.int64]:
-    """Return the partition of each key as Kafka's own partitioner has it (`Murmur` in table configs); of null, any."""
+    """Return the partition of each key by Kafka's default partitioner (`Murmur` in table configs); arbitrary for null."""
     keys = pc.fill_null(keys, b"")
     _, offsets, values = keys.buffers()
     positions = np.frombuffer(offsets, np.int32, len(keys) + 1, 4 * keys.offset).astype(np.int64)
@@ -74,7 +74,7 @@ def partition_of(keys: pa.BinaryArray, partitions: int) -> npt.NDArray[np.int64]
 
 
 def keys_of_lines(lines: pa.BinaryArray, column: str, first_line: int = 1) -> pa.BinaryArray:
-    """Return the value of a JSON column in each line as text in UTF-8; raises RecordError for a line that has none."""
+    """Return a JSON field's value in each line as UTF-8 text; raises RecordError for a line without it."""
     found: list[bytes | None] = []
     for number, line in enumerate(lines.to_pylist(), first_line):
         if not line:

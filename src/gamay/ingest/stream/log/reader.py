@@ -1,4 +1,4 @@
-"""Following a partition's files, many messages at a time."""
+"""Tailing a partition's files in batches of messages."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ _POLL_S_MIN, _POLL_S_MAX = 0.000_5, 0.004
 
 @dataclass(slots=True)
 class _Place:
-    """Where a message stands: the file that holds it, open, and the position of a block at or before it."""
+    """The location of a message: its file, open, and the position of a block at or before it."""
 
     base: int
     descriptor: int
@@ -32,7 +32,7 @@ class _Place:
 
 
 class PartitionReader:
-    """A `PartitionConsumer` of a topic's partition; it reads what is durable."""
+    """A `PartitionConsumer` of a topic's partition; it reads durable messages only."""
 
     def __init__(self, topic: Topic, partition: int, clock: Clock) -> None:
         """Open the partition. Raises NotFoundError for one that does not exist."""
@@ -44,7 +44,7 @@ class PartitionReader:
         self._closed = threading.Event()
         self._in_use = threading.Lock()
         self._place: _Place | None = None
-        self._next = 0  # the message that the place is for
+        self._next = 0  # the offset that `_place` locates
 
     def fetch(self, start: Offset, max_messages: int, max_bytes: int, timeout_ms: int) -> MessageBatch:
         """Return messages from `start` on; see `PartitionConsumer.fetch`."""
@@ -89,16 +89,16 @@ class PartitionReader:
             except (blocks.DamagedBlockError, FileNotFoundError):
                 self._leave_file()
                 if collected.parts:
-                    break  # what comes before the loss first; the next fetch finds it again
+                    break  # return the messages before the loss; the next fetch detects it again
                 lost_from = collected.begin if lost_from is None else lost_from
                 collected.begin = self._behind_loss(collected.begin, end)
         gap = None if lost_from is None else Gap(IntegerOffset(lost_from), IntegerOffset(collected.begin))
         return collected.batch(IntegerOffset(end), gap)
 
     def _read_blocks(self, end: int, collected: "_Collected") -> None:
-        """Add the next messages that one read of the file gives.
+        """Add the next messages from one read of the file.
 
-        Raises DamagedBlockError and FileNotFoundError when a message cannot be had; those before it are added.
+        Raises DamagedBlockError and FileNotFoundError for an unreadable message; those before it are added.
         """
         place = self._seek(collected.end)
         data = self._pread(place, min(max(collected.bytes_left, _READ_BYTES_MIN), _READ_BYTES_MAX))
@@ -130,7 +130,7 @@ class PartitionReader:
         return data
 
     def _seek(self, at: int) -> _Place:
-        """Return the place of a block at or before the message; raises FileNotFoundError if its file is gone."""
+        """Return the location of the message; raises FileNotFoundError if its file was deleted."""
         if self._place is not None and self._next == at:
             return self._place
         base = max((b for b in files.bases(self._folder) if b <= at), default=None)
@@ -155,7 +155,7 @@ class PartitionReader:
             self._place = None
 
     def _behind_loss(self, at: int, end: int) -> int:
-        """Return the first offset behind `at`, known from a file's name or its index, at which there is a whole block."""
+        """Return the first offset after `at` of an intact block known from file names and indexes, or `end`."""
         for base in files.bases(self._folder):
             entries = files.read_index(self._folder, base)
             known = [(base, 0), *zip(entries["offset"].tolist(), entries["position"].tolist(), strict=True)]
@@ -177,7 +177,7 @@ class PartitionReader:
 
 
 class _Collected:
-    """The parts of a batch as they are read."""
+    """The parts of a batch read so far."""
 
     def __init__(self, begin: int, max_messages: int, max_bytes: int) -> None:
         self.begin = begin
@@ -194,7 +194,7 @@ class _Collected:
         return self.begin + self.count
 
     def add(self, header: blocks.Header, buffer: pa.Buffer, at: int) -> None:
-        """Add the messages of a block from the next one on, as many as there is room for."""
+        """Add the messages of a block, from the next offset up to the limits of the batch."""
         payloads, keys = blocks.decode(header, buffer, at)
         start = self.end - header.offset
         ends = np.frombuffer(payloads.buffers()[1], np.int32)[start + 1 : header.count + 1]
@@ -212,7 +212,7 @@ class _Collected:
         self.is_full = taken < header.count - start or self._messages_left <= 0 or self.bytes_left <= 0
 
     def batch(self, end: Offset, gap: Gap | None) -> MessageBatch:
-        """Return what was collected."""
+        """Return the messages as a batch."""
         behind = IntegerOffset(self.end)
         if not self.parts:
             return MessageBatch.empty(behind, end_offset=end, gap=gap)
@@ -231,7 +231,7 @@ class _Collected:
 
 
 def earliest(folder: Path) -> int:
-    """Return the first offset that a partition still has; 0 before anything was written."""
+    """Return the first offset that a partition still has; 0 if nothing was ever written."""
     return next(iter(files.bases(folder)), 0)
 
 
@@ -254,7 +254,7 @@ def _first_time(folder: Path, base: int) -> int | None:
 
 
 def _headers(folder: Path, base: int, timestamp_ms: int) -> Iterator[blocks.Header]:
-    """Yield the headers of a file's blocks, from the last index entry on that is older than a time."""
+    """Yield the headers of a file's blocks, starting at the last index entry older than a time."""
     entries = files.read_index(folder, base)
     entry = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left")) - 1
     position = int(entries[entry]["position"]) if entry >= 0 else 0

@@ -1,4 +1,4 @@
-"""Topics: what they are called, how many partitions they have, and where their files lie."""
+"""Topics: their names, settings and folders."""
 
 import json
 import re
@@ -21,8 +21,8 @@ _SEGMENT_BYTES_MIN = 1 << 10
 class TopicConfig:
     """A topic's settings.
 
-    segment_bytes: size at which a partition goes on in another file. retention_ms, retention_bytes: when that happens, whole
-    files go whose last message is older, or without which the partition is still as large; None keeps all.
+    segment_bytes: size at which a partition starts a new file. retention_ms, retention_bytes: when it does, the oldest files
+    are deleted if their messages are older, or if the partition without them still has that size; None keeps all.
     """
 
     partitions: int
@@ -42,7 +42,7 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that exists."""
+    """An existing topic."""
 
     folder: Path
 
@@ -52,11 +52,11 @@ class Topic:
         return self.folder.name
 
     def config(self) -> TopicConfig:
-        """Return the topic's settings as they are now."""
+        """Return the topic's current settings."""
         return TopicConfig(**json.loads((self.folder / _FILE).read_bytes()))
 
     def partition_folder(self, partition: int) -> Path:
-        """Return where a partition's files lie; raises NotFoundError for one that does not exist."""
+        """Return the folder of a partition's files; raises NotFoundError for an unknown partition."""
         folder = self.folder / f"partition-{partition}"
         if not folder.is_dir():
             raise NotFoundError(
@@ -65,7 +65,7 @@ class Topic:
         return folder
 
     def alter(self, config: TopicConfig) -> None:
-        """Change the settings; raises InvalidConfigError for fewer partitions than there are."""
+        """Change the settings; raises InvalidConfigError if the number of partitions would decrease."""
         present = self.config()
         if config.partitions < present.partitions:
             raise InvalidConfigError(
@@ -79,7 +79,7 @@ class Topic:
 
 
 def create_topic(folder: Path, name: str, config: TopicConfig) -> Topic:
-    """Make a topic below `folder`, durably; raises ConflictError when it exists, InvalidConfigError for a bad name."""
+    """Durably create a topic below `folder`; raises ConflictError if it exists, InvalidConfigError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise InvalidConfigError(
             f"'{name}' cannot be the name of a topic; use letters, digits, '.', '_' and '-', the first a letter or digit"
@@ -102,7 +102,7 @@ def create_topic(folder: Path, name: str, config: TopicConfig) -> Topic:
 
 
 def open_topic(folder: Path, name: str) -> Topic:
-    """Return a topic below `folder`; raises NotFoundError that names the nearest one."""
+    """Return a topic below `folder`; raises NotFoundError that suggests the most similar name."""
     found = Topic(folder / name)
     if not _NAME.fullmatch(name) or not (found.folder / _FILE).is_file():
         names = topic_names(folder)
@@ -118,5 +118,5 @@ def topic_names(folder: Path) -> list[str]:
 
 
 def with_changes(config: TopicConfig, **changes: int | None) -> TopicConfig:
-    """Return the settings with those that are not None changed."""
+    """Return the settings with the changes that are not None applied."""
     return replace(config, **{name: value for name, value in changes.items() if value is not None})

@@ -28,18 +28,18 @@ def _locked(descriptor: int) -> Iterator[None]:
 
 
 class PartitionWriter:
-    """Appends to one partition; it may be used by several threads.
+    """A thread-safe writer of one partition.
 
-    One process at a time appends, under a file lock. It first looks at what others appended since it did, and cuts back what
-    one that was killed had half written. Whoever syncs does so for all that is written by then (group commit).
+    One process at a time appends, under a file lock. It first reads what others appended since its last append, and
+    truncates a partial block of a killed process. A sync covers everything written by then, by any process (group commit).
     """
 
     def __init__(self, topic: Topic, partition: int, clock: Clock) -> None:
-        """Open the files, and bring the partition in order after a crash. Raises NotFoundError for a missing partition."""
+        """Open the files, and repair the partition after a crash. Raises NotFoundError for an unknown partition."""
         self._topic = topic
         self._folder = topic.partition_folder(partition)
         self._clock = clock
-        # a file lock is one for all threads that share its descriptor
+        # a file lock does not exclude threads that share its descriptor
         self._writing, self._syncing = threading.Lock(), threading.Lock()
         self._config = topic.config()
         self._write_lock = os.open(self._folder / "write.lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -51,17 +51,17 @@ class PartitionWriter:
             self._catch_up()
 
     def append(self, payloads: pa.BinaryArray, keys: pa.BinaryArray | None = None) -> tuple[int, int]:
-        """Append messages and return the offsets of the first and behind the last, once they are durable.
+        """Append messages; once they are durable, return the offset of the first and the offset after the last.
 
-        payloads, keys: keys as long as the payloads, or None; a null payload is a tombstone. Raises DiskFullError, in which
-        case the last of the messages may be missing and none is torn.
+        keys: of the same length as the payloads, or None; a null payload is a tombstone. Raises DiskFullError, after which
+        the last messages may be missing, but none is partially written.
         """
         first, end = self.write(payloads, keys)
         self.sync(end)
         return first, end
 
     def write(self, payloads: pa.BinaryArray, keys: pa.BinaryArray | None = None) -> tuple[int, int]:
-        """Append without waiting: what is written is visible and durable after `sync`."""
+        """Append without syncing: the messages become durable and visible by `sync`."""
         if keys is not None and len(keys) != len(payloads):
             raise InvalidConfigError(f"there are {len(keys)} keys for {len(payloads)} messages")
         with self._writing, self._disk_explained(), _locked(self._write_lock):
@@ -73,12 +73,12 @@ class PartitionWriter:
             return first, self._offset
 
     def sync(self, offset: int) -> None:
-        """Make what was written before `offset` durable and visible to readers."""
+        """Make messages before `offset` durable and visible to readers."""
         while self._state.durable < offset:
             with self._syncing, self._disk_explained(), _locked(self._sync_lock):
                 if self._state.durable >= offset:
                     return
-                # in this order: a file that is left behind meanwhile was synced by whoever left it
+                # read `written` before `active`: a writer that rolls to another file in between has synced the previous one
                 written = self._state.written
                 descriptor = os.open(files.log_path(self._folder, self._state.active), os.O_RDONLY)
                 try:
@@ -88,7 +88,7 @@ class PartitionWriter:
                 self._state.durable = max(written, self._state.durable)
 
     def close(self) -> None:
-        """Close the files; what was not synced may be lost when the machine crashes."""
+        """Close the files; messages that were not synced may be lost if the machine crashes."""
         with self._writing, self._syncing:
             for descriptor in (self._file, self._write_lock, self._sync_lock):
                 if descriptor >= 0:
@@ -122,7 +122,7 @@ class PartitionWriter:
         descriptor = os.open(files.index_path(self._folder, self._base), os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             size = os.fstat(descriptor).st_size
-            os.pwrite(descriptor, entry, size - size % len(entry))  # over what a process that was killed left
+            os.pwrite(descriptor, entry, size - size % len(entry))  # overwrites a partial entry of a killed process
         finally:
             os.close(descriptor)
         self._indexed = position
@@ -145,7 +145,7 @@ class PartitionWriter:
         self._base = base
 
     def _retain(self, retention_ms: int | None, retention_bytes: int | None) -> None:
-        """Remove files that are too old, or too much, from the oldest on; never the one being written."""
+        """Delete files that exceed the retention, oldest first; never the one being written."""
         if retention_ms is None and retention_bytes is None:
             return
         found = files.bases(self._folder)
@@ -160,12 +160,12 @@ class PartitionWriter:
             kept -= size
 
     def _begun(self, base: int) -> int:
-        """Return the time of the first message of a file: none before it is younger."""
+        """Return the time of a file's first message, an upper bound for all earlier messages."""
         entries = files.read_index(self._folder, base)
         return int(entries[0]["timestamp"]) if len(entries) else self._time
 
     def _catch_up(self) -> None:
-        """Go to the end of what all processes have written, whatever happened to them."""
+        """Advance to the end of what all processes have written, repairing after crashes."""
         if not self._state.is_of_this_boot:
             self._recover()
             return
@@ -187,7 +187,7 @@ class PartitionWriter:
             self._offset, self._time = int(last["offset"]), int(last["timestamp"])
 
     def _recover(self) -> None:
-        """Read the newest file from its start, cut what is not whole, and publish what there is."""
+        """Scan the newest file from its start, truncate it at the first damaged block, and publish the counters."""
         found = files.bases(self._folder)
         base = found[-1] if found else 0
         self._open(base, create=not found)
@@ -202,7 +202,7 @@ class PartitionWriter:
         self._state.found()
 
     def _walk_to_end(self, size: int, check_all: bool) -> None:
-        """Pass over the blocks from the present position on; cut off the file where one is not whole."""
+        """Scan the blocks from the current position on; truncate the file at the first damaged or partial one."""
         while self._position < size:
             data = memoryview(os.pread(self._file, min(_SCAN_BYTES, size - self._position), self._position))
             start = self._position
@@ -225,7 +225,7 @@ class PartitionWriter:
             self._advance(header, rebuild_index=check_all)
 
     def _pass_long_block(self, size: int, check_all: bool) -> bool:
-        """Pass over one block that is longer than what is read at once; return whether it is whole."""
+        """Scan one block that exceeds the read size; return whether it is intact."""
         try:
             header = blocks.read_header(os.pread(self._file, blocks.HEADER.size, self._position), 0, self._position)
             if header.end > size or header.offset != self._offset:
@@ -251,7 +251,7 @@ class PartitionWriter:
 
 
 def ensure_recovered(topic: Topic, partition: int, clock: Clock) -> None:
-    """Bring a partition in order after a crash of the machine, for who only reads."""
+    """Repair a partition after a crash of the machine, on behalf of a reader."""
     folder = topic.partition_folder(partition)
     state = files.SharedState(folder)
     try:
