@@ -41,13 +41,13 @@ EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn", "bytesPerTask"
 def run_job(
     spec: JobSpec | Mapping[str, Any], spark: Any = None, *, progress: JobProgress | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> JobReport:
-    """Run a job and return what it did.
+    """Run a job and return its report.
 
-    spark: None takes the session that is there, or starts a local one for the job and stops it. A `LocalEngine` builds in
-    threads of this process instead.
+    spark: None uses the running session, or starts a local one for the job and stops it. A `LocalEngine` builds in threads
+    of this process instead.
     progress: None shows bars in a notebook and on a terminal, and logs elsewhere.
-    Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; then nothing is left half-pushed
-    that the table's config protects (`consistentDataPush`).
+    Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; a push that fails is rolled back if
+    the table has `consistentDataPush`.
     """
     job = spec if isinstance(spec, JobSpec) else JobSpec.from_document(dict(spec))
     if progress is not None:
@@ -58,7 +58,7 @@ def run_job(
 
 
 def run_with_summary(job: JobSpec, summary: Path | None, spark: Any = None) -> JobReport:
-    """Run a job as `run_job`, and write what it did, or why it failed, to a file as JSON; None for no file."""
+    """Run a job as `run_job` does; unless `summary` is None, write the report or the error to that file as JSON."""
 
     def write(state: str, rest: Mapping[str, Any]) -> None:
         if summary is not None:
@@ -95,7 +95,7 @@ def _run(job: JobSpec, spark: Any, progress: JobProgress, clock: Clock) -> JobRe
 def _datasets(
     job: JobSpec, table_config: TableConfig, schema: Schema, report: JobReport
 ) -> tuple[list[Dataset], list[Dataset]]:
-    """Return what a job reads and writes, with what it did to them so far: files become archives, or rows of tables."""
+    """Return the datasets that a job reads and those that it writes, with the counts of its report so far."""
     assert job.output_dir_uri is not None
     archives = Dataset.of_files(job.output_dir_uri)
     if job.push_mode is None:
@@ -155,7 +155,7 @@ def _build(
     assert job.output_dir_uri is not None
     name_configs = dict(job.segment_names.configs)
     if _is_consistent(table_config):
-        # the new segments stand beside those they replace until all are there, so their names must differ
+        # new segments coexist with those they replace until all are uploaded, so their names must differ
         postfix = [name_configs.get("segment.name.postfix"), str(clock.now_ms())]
         name_configs["segment.name.postfix"] = "_".join(part for part in postfix if part)
     inputs = InputFiles(
@@ -193,7 +193,7 @@ def _build(
 
 
 def _extra(configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of `extraConfigs` that are Gamay's, checked; those of other frameworks are left alone."""
+    """Return Gamay's settings in `extraConfigs`, validated; those of other frameworks are skipped."""
     for key in configs:
         if key not in EXTRA_KEYS and nearest(key, EXTRA_KEYS):
             raise InvalidConfigError(
@@ -223,7 +223,7 @@ def _manifest(job: JobSpec, table_config: TableConfig) -> Manifest:
 
 
 def _storage(job: JobSpec) -> StorageSettings:
-    """Return how file systems are reached, as `pinotFSSpecs` say. Raises InvalidConfigError for a key that is not known."""
+    """Return the settings of file systems in `pinotFSSpecs`. Raises InvalidConfigError for an unknown key."""
     prefix = "pinot.minion.storage.factory"
     given = {f"{prefix}.{fs.scheme}.{name}": value for fs in job.file_systems for name, value in fs.configs.items()}
     settings, used = storage_settings("minion", given)
@@ -235,7 +235,7 @@ def _storage(job: JobSpec) -> StorageSettings:
 
 
 def _archives_to_push(job: JobSpec, built: BuildReport | None, manifest: Manifest) -> list[str]:
-    """Return what this job has built, or the last one that built into the folder; without a manifest all archives there."""
+    """Return the archives that this job built, or else the last job in its folder; without a manifest, all in the folder."""
     assert job.output_dir_uri is not None
     pattern = job.push.push_file_name_pattern
     told = manifest.archives() if built is None else [segment.uri for segment in built.segments]
@@ -278,7 +278,7 @@ def _remove(archives: list[str], access: Access) -> None:
 
 
 def _documents(job: JobSpec) -> tuple[TableConfig, Schema]:
-    """Return the table's config and schema from where the job says, or from the first controller."""
+    """Return the table's config and schema from the URIs in the job, or else from the first controller."""
     table = job.table
     config_uri = table.table_config_uri or _at_controller(job, f"/tables/{table.table_name}")
     schema_uri = table.schema_uri or _at_controller(job, f"/tables/{table.table_name}/schema")
@@ -298,9 +298,9 @@ def _documents(job: JobSpec) -> tuple[TableConfig, Schema]:
 
 
 def _half(document: Any, table: str, uri: str) -> Any:
-    """Return a table config from what a document says, which may be those of both types, as a controller tells them.
+    """Return a table config from a document, which may hold the configs of both types as a controller returns them.
 
-    table: as the job names it; its suffix chooses, and without one OFFLINE comes first. Raises InvalidConfigError.
+    table: the name in the job; its suffix selects the type, and OFFLINE is preferred without one. Raises InvalidConfigError.
     """
     halves = {t: document[t.value] for t in TableType if isinstance(document, dict) and t.value in document}
     if not halves:
@@ -327,7 +327,7 @@ def _document(job: JobSpec, uri: str) -> Any:
 
 @contextmanager
 def _engine(job: JobSpec, progress: JobProgress) -> Iterator[Any]:
-    """Yield the session that is there, or a local one that ends with the job; threads for what need not wait for Java."""
+    """Yield the running session, or else a local one that ends with the job, or threads for a job that does without Java."""
     running = active_session()
     if running is not None:
         yield running
@@ -337,7 +337,7 @@ def _engine(job: JobSpec, progress: JobProgress) -> Iterator[Any]:
         return
     progress.update("starting Spark", 0, 1)
     own = {k: v for k, v in job.execution.extra_configs.items() if k.startswith("spark.")}
-    # the plans of a job are known beforehand: adapting them only adds stages
+    # a job's plans are fixed: adaptive execution only adds stages
     spark = local_session(configs={"spark.sql.adaptive.enabled": "false", **own})
     progress.update("starting Spark", 1, 1)
     try:

@@ -1,7 +1,7 @@
-"""OpenLineage events: what a job, a write or a task reads and writes, sent by OpenLineage's own client.
+"""OpenLineage events about the inputs and outputs of jobs, writes and tasks, sent by OpenLineage's own client.
 
-Where events go is said as that client wants it: `OPENLINEAGE_URL`, variables `OPENLINEAGE__…`, or `openlineage.yml`. An
-event that cannot be sent is logged, and fails nothing.
+That client's settings determine the destination: `OPENLINEAGE_URL`, variables `OPENLINEAGE__…`, or `openlineage.yml`. A
+failure to send an event is logged only.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ _PRODUCER = "urn:gamay"
 
 
 class RunState(Enum):
-    """What an event says of its run."""
+    """The state of a run in an event."""
 
     START = "START"
     COMPLETE = "COMPLETE"
@@ -35,9 +35,9 @@ class RunState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table, or a folder of files, named as OpenLineage wants it. fields: names and types of columns, empty if unknown.
+    """A table, or a folder of files, named by OpenLineage's rules. fields: names and types of columns, empty if unknown.
 
-    rows, size_bytes, num_files: that were read of it, or written to it; None if unknown. num_files of a table: segments.
+    rows, size_bytes, num_files: the amounts read or written, None if unknown; a table's files are its segments.
     """
 
     namespace: str
@@ -49,7 +49,7 @@ class Dataset:
 
     @classmethod
     def of_files(cls, uri: str) -> "Dataset":
-        """Return the dataset of a file, or of the files of a folder.
+        """Return the dataset of a file or a folder.
 
         >>> Dataset.of_files("s3://bucket/trips/2024/")
         Dataset(namespace='s3://bucket', name='trips/2024', fields=(), rows=None, size_bytes=None, num_files=None)
@@ -61,12 +61,12 @@ class Dataset:
 
     @classmethod
     def of_table(cls, controller: str, table: str, schema: Schema | None = None) -> "Dataset":
-        """Return the dataset of a typed table of the cluster of a controller."""
+        """Return the dataset of a typed table in a controller's cluster."""
         fields = () if schema is None else fields_of(schema)
         return cls(f"gamay://{urlsplit(controller).netloc.rpartition('@')[2]}", table, fields)
 
     def with_counts(self, rows: int | None, size_bytes: int | None, num_files: int | None) -> "Dataset":
-        """Return the dataset with what was read of it, or written to it."""
+        """Return the dataset with the amounts read or written."""
         return replace(self, rows=rows, size_bytes=size_bytes, num_files=num_files)
 
 
@@ -77,9 +77,9 @@ def fields_of(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class LineageRun:
-    """One run of a job, from its first event to its last; it may be sent between the processes that tell them.
+    """One run of a job, from its first event to its last; picklable, as several processes may send its events.
 
-    job: the name of the job, the same for all of its runs. run_id: a UUID.
+    job: the name of the job, common to all of its runs. run_id: a UUID.
     """
 
     job: str
@@ -95,7 +95,7 @@ class LineageRun:
         return cls(job, str(generate_new_uuid()))
 
     def tell(self, state: RunState, inputs: Sequence[Dataset], outputs: Sequence[Dataset], error: str = "") -> None:
-        """Send an event. error: why the run failed, where that is known."""
+        """Send an event. error: the reason why the run failed, if known."""
         from openlineage.client import OpenLineageClient
 
         try:

@@ -18,8 +18,8 @@ def read_table(
 ) -> Any:
     """Return the rows of a table as a DataFrame of the format `gamay`, which is registered first.
 
-    table_type: OFFLINE or REALTIME, None for all that queries see. columns: those to read, None for all. where: a
-    condition of SQL for the rows to read. Raises InvalidConfigError for an unknown column.
+    table_type: OFFLINE or REALTIME, None for both. columns: the columns to read, None for all. where: a SQL condition that
+    selects the rows to read. Raises InvalidConfigError for an unknown column.
     """
     from gamay.spark.source import register
 

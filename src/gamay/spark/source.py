@@ -1,11 +1,11 @@
-"""The format `gamay` of Spark, to read tables and to write them, by PySpark's Data Source API for Python.
+"""Spark's data source `gamay`, which reads and writes tables by PySpark's Python Data Source API.
 
-The driver settles what is read (`gamay.spark.reading.snapshot`), executors read it (`gamay.spark.reading.scan`).
+The driver plans a read (`gamay.spark.reading.snapshot`), executors run it (`gamay.spark.reading.scan`).
 
-Spark keeps one plan of a read for each `load()`, whatever queries are made of that DataFrame (PySpark 4.3: the field
-`readInfo` of `PythonDataSourceV2`). So a DataFrame is one moment of the table; and filters that one query pushes down would
-be those of all others, of both sides of a self-join, too. That is why rows are chosen by the option `where`, which belongs
-to the DataFrame, and Spark's own filters are pushed down only by the option `pushDown`, for DataFrames of one query.
+Spark keeps one read plan per `load()`, which all queries of that DataFrame share (PySpark 4.3: the field `readInfo` of
+`PythonDataSourceV2`). So a DataFrame is a snapshot of the table, and filters pushed down by one query would apply to all
+others, including both sides of a self-join. Rows are therefore selected by the option `where`, which belongs to the
+DataFrame, and Spark's own filters are pushed down only with the option `pushDown`, for DataFrames used by one query.
 """
 
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ FORMAT = "gamay"
 
 
 def register(spark: Any, controller: str | None = None, **options: str) -> list[str]:
-    """Make the format `gamay` known to a SparkSession; given a controller, make each of its tables a temporary view.
+    """Register the format `gamay` in a SparkSession and, given a controller, a temporary view for each of its tables.
 
-    options: of the format, for all of these, such as `token`. Return the names of the views: those of the tables, in which
-    `_` stands for the dot behind a database. Raises InvalidConfigError and the errors of `HttpService.request`.
+    options: options of the format for all views, such as `token`. Returns the names of the views: those of the tables, with
+    `_` instead of the dot after a database. Raises InvalidConfigError and the errors of `HttpService.request`.
     """
     spark.dataSource.register(GamayDataSource)
     if controller is None:
@@ -50,7 +50,7 @@ def register(spark: Any, controller: str | None = None, **options: str) -> list[
 
 
 class GamayDataSource(DataSource):
-    """A table of a Gamay cluster. Raises InvalidConfigError for options that are unknown, missing or wrong."""
+    """A table of a Gamay cluster. Raises InvalidConfigError for unknown, missing or invalid options."""
 
     @classmethod
     def name(cls) -> str:
@@ -80,7 +80,7 @@ class GamayDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> "GamayWriter":
         from gamay.spark.writing.sink import (
-            GamayWriter,  # not for those who read: planning is a process of its own each time
+            GamayWriter,  # imported here since reads do not need it, and each plan starts a new process
         )
 
         return GamayWriter(WriteOptions.of(_plain(self.options), RANDOM_IDS.new), schema, overwrite)

@@ -1,4 +1,4 @@
-"""The options of the format `gamay`, each declared once: what it is called, what it is for, what holds without it."""
+"""The options of the format `gamay`, each declared once with its name, purpose and default."""
 
 import json
 import re
@@ -45,7 +45,7 @@ _JOB_ID = re.compile(r"[A-Za-z0-9.-]+")
 
 
 class Given:
-    """Options as users give them, in any case of letters; reads each as what it must be. Raises InvalidConfigError."""
+    """The options given by a user, with case-insensitive names and typed access. Raises InvalidConfigError."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -84,7 +84,7 @@ class Given:
 
     def mapping(self, name: str) -> dict[str, Any]:
         def read(_: str) -> dict[str, Any]:
-            document = json.loads(self.text(name))  # not in lower case
+            document = json.loads(self.text(name))  # the value, whose case matters
             if not isinstance(document, dict):
                 raise ValueError
             return document
@@ -103,10 +103,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A table of a cluster, and how it is reached; sent to executors.
+    """A table of a cluster, and how to access it; sent to executors.
 
-    controller: its URL. table: as given, raw or typed. table_type: OFFLINE, REALTIME or None for both. storage: how file
-    systems are reached.
+    controller: its URL. table: as given, raw or typed. table_type: OFFLINE, REALTIME or None for both. storage: settings of
+    file systems.
     """
 
     controller: str
@@ -145,7 +145,7 @@ class Cluster:
         return ServerClient(url, **self._settings())
 
     def storage(self, scheme: str | None) -> StorageSettings:
-        """Return how the file system of a scheme is reached."""
+        """Return the settings of the file system of a URI scheme."""
         return StorageSettings({scheme: self.storage_options} if scheme and self.storage_options else {})
 
     def _settings(self) -> dict[str, Any]:
@@ -159,13 +159,13 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What `spark.read.format("gamay")` is told.
+    """The options of `spark.read.format("gamay")`.
 
-    columns: those to read, empty for all. where: a condition of SQL for the rows to read, empty for all. push_down: whether
-    Spark's filters are taken over, see `gamay.spark.source`. null_handling: whether missing values are null, not their
-    columns' default values. big_decimal: the DDL of the Spark type of BIG_DECIMAL columns. bytes_per_partition: of the
-    segments of one Spark partition. fetch: `auto`, or `controller` for segments that always come by it. cache_dir,
-    cache_bytes: where executors keep unpacked segments, and how much of them.
+    columns: the columns to read, empty for all. where: a SQL condition that selects the rows to read, empty for all.
+    push_down: whether Spark's filters are pushed down, see `gamay.spark.source`. null_handling: whether missing values are
+    null rather than their columns' default values. big_decimal: the DDL of the Spark type of BIG_DECIMAL columns.
+    bytes_per_partition: target size of the segments of one Spark partition. fetch: `auto`, or `controller` to fetch all
+    segments from the controller. cache_dir, cache_bytes: the executors' cache of unpacked segments, and its size limit.
     """
 
     cluster: Cluster
@@ -181,17 +181,17 @@ class ReadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "ReadOptions":
-        """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
+        """Parse the options. Raises InvalidConfigError that suggests the most similar name for an unknown one."""
         return cls.read_from(Given(options, READING, "reading"))
 
     @classmethod
     def of_any(cls, options: Mapping[str, str]) -> "ReadOptions":
-        """Read the options of a read that may be that of a stream. Raises InvalidConfigError."""
+        """Parse the options of a batch or streaming read. Raises InvalidConfigError."""
         return cls.read_from(Given(options, tuple(dict.fromkeys((*READING, *STREAM_READING))), "reading"))
 
     @classmethod
     def read_from(cls, given: Given) -> "ReadOptions":
-        """Read those of given options that are for all reads. Raises InvalidConfigError."""
+        """Parse the options that are common to all reads. Raises InvalidConfigError."""
         return cls(
             Cluster.of(given),
             given.names("columns"),
@@ -206,20 +206,20 @@ class ReadOptions:
         )
 
     def cache_folder(self) -> Path:
-        """Return the folder of this machine where segments are kept."""
+        """Return this machine's cache folder of segments."""
         return Path(self.cache_dir) if self.cache_dir else default_cache_folder()
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What `df.write.format("gamay")` is told.
+    """The options of `df.write.format("gamay")`.
 
-    job_id: of this write: done once, it is not done again. replace_where: of an overwrite, the condition of SQL for the rows
-    that are replaced; empty for all. rows_per_segment: at most. create_table: whether a table that does not exist is made of
-    the DataFrame's columns, with time_column, whose numbers or texts are as time_format says, and table_config, keys of its
-    config. push_attempts: how often each upload is tried. partition_by: the column of whose partitions each segment has one.
-    sort_by: the columns by which rows are in order in a segment; None and empty for what the table's config says.
-    summary: the file on the driver's machine to which is written what the write did. open_lineage: whether it sends events.
+    job_id: identifies the write; a completed one is not repeated. replace_where: the SQL condition that selects the rows
+    that an overwrite replaces; empty for all. rows_per_segment: the limit. create_table: whether to create a missing table
+    with the DataFrame's columns, time_column with the format time_format, and table_config, keys of its config.
+    push_attempts: the attempts of each upload. partition_by: the column by which rows are partitioned into segments;
+    sort_by: the columns by which the rows of a segment are sorted; None and empty use the table's config.
+    summary: the file on the driver's machine for the report of the write. open_lineage: whether to send events.
     """
 
     cluster: Cluster
@@ -238,18 +238,18 @@ class WriteOptions:
 
     @property
     def table_type(self) -> str:
-        """Return the type of the table that is written to."""
+        """Return the type of the target table."""
         return self.cluster.table_type or TableType.OFFLINE.value
 
     @classmethod
     def of(cls, options: Mapping[str, str], new_id: Callable[[], str]) -> "WriteOptions":
-        """Read the options. new_id: makes the id of a job that has none. Raises InvalidConfigError as `ReadOptions.of`."""
+        """Parse the options. new_id: generates a missing job id. Raises InvalidConfigError as `ReadOptions.of` does."""
         given = Given(options, WRITING, "writing")
         return cls._of(given, given.text("jobId") or new_id())
 
     @classmethod
     def of_stream(cls, options: Mapping[str, str]) -> "WriteOptions":
-        """Read the options of a streaming write; its batches have ids of their own. Raises InvalidConfigError."""
+        """Parse the options of a streaming write, whose batches have their own ids. Raises InvalidConfigError."""
         return cls._of(Given(options, STREAM_WRITING, "writing a stream"), "stream")
 
     @classmethod
@@ -281,7 +281,7 @@ class WriteOptions:
 
 
 def default_cache_folder() -> Path:
-    """Return where executors on this machine keep segments unless told otherwise."""
+    """Return the default cache folder of executors on this machine."""
     import getpass
     import tempfile
 

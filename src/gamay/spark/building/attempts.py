@@ -1,4 +1,4 @@
-"""Doing again what may succeed later; imports little, as whoever plans a write loads it in a process of its own."""
+"""Retries of failed operations; imports little, since every process that plans a write loads it."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ BACKOFF_FACTOR = 5
 
 
 def with_attempts(push: Callable[[], object], options: PushJobSpec, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Do something, again where an error says that it may succeed later, after waits that grow fivefold.
+    """Run `push`, retrying after ServiceError and OSError up to `push_attempts` times in all, with waits that grow fivefold.
 
-    Raises what the last attempt raised: ServiceError of a controller, OSError of a file system.
+    Raises the last error: ServiceError of a controller, OSError of a file system.
     """
     wait_s = options.push_retry_interval_ms / 1000
     for attempt in range(1, options.push_attempts + 1):

@@ -1,4 +1,4 @@
-"""What executors need to know to build the segments of one table; small, and sent to each."""
+"""The parameters by which executors build the segments of one table."""
 
 import json
 import re
@@ -29,11 +29,11 @@ PROVISIONAL_NAME = "segment"
 
 @dataclass(frozen=True, slots=True)
 class SegmentTarget:
-    """Where segments go and what they are called.
+    """The table, destination and naming of segments to build.
 
-    schema_json, table_config_json: the documents, as text. name_type, name_configs: the segment name generator's.
-    table_name: the default prefix of names, None for the typed table name. storage: how the output's file system is reached.
-    uuid: what `append.uuid.to.segment.name` appends; None: a new one.
+    schema_json, table_config_json: the documents, as text. name_type, name_configs: of the segment name generator.
+    table_name: the default prefix of names, None for the typed table name. storage: settings of the output's file system.
+    uuid: the one appended by `append.uuid.to.segment.name`; None: a new one.
     """
 
     schema_json: str
@@ -49,11 +49,11 @@ class SegmentTarget:
 
     @classmethod
     def of(cls, schema: Schema, table_config: TableConfig, output_dir: str) -> "SegmentTarget":
-        """Return the target for a table, with names by the rules."""
+        """Return the target for a table, with default names."""
         return cls(json.dumps(schema.to_json()), json.dumps(table_config.to_json()), output_dir)
 
     def schema(self) -> Schema:
-        """Return the schema; its columns stand in the order of the document, by role, on driver and executors alike."""
+        """Return the schema; its columns are in the document's order, by role, on driver and executors alike."""
         return Schema.from_json(json.loads(self.schema_json)).value
 
     def table_config(self) -> TableConfig:
@@ -61,7 +61,7 @@ class SegmentTarget:
         return TableConfig.from_json(json.loads(self.table_config_json)).value
 
     def access(self) -> Access:
-        """Return how the output's file system is reached."""
+        """Return the access to the output's file system."""
         return Access(options=self.storage.options_of(scheme_of(self.output_dir)))
 
     def name_generator(self) -> SegmentNameGenerator:
@@ -78,7 +78,7 @@ class SegmentTarget:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An archive in the output folder. is_kept: it was there before and was left as it is."""
+    """An archive in the output folder. is_kept: whether it already existed and was kept unchanged."""
 
     name: str
     uri: str
@@ -96,9 +96,9 @@ def scratch_folder() -> Iterator[Path]:
 def publish(
     folder: Path, target: SegmentTarget, generator: SegmentNameGenerator, facts: SegmentFacts, sub_path: str
 ) -> Published:
-    """Name a built segment, pack it, and put the archive below the output folder.
+    """Name a built segment, pack it, and write the archive below the output folder, unless it exists and is to be kept.
 
-    Raises InvalidConfigError for a name that cannot be.
+    Raises InvalidConfigError for an invalid name.
     """
     name = generator.name(facts)
     named = rename_segment(folder, name)
@@ -118,7 +118,7 @@ def publish(
 
 
 def pack_metadata(segment: Path) -> Path:
-    """Return an archive beside the segment's folder that holds its `metadata.json` only."""
+    """Return an archive next to the segment's folder that contains its `metadata.json` only."""
     folder = segment.with_name(f"{segment.name}.metadata") / segment.name
     folder.mkdir(parents=True)
     shutil.copyfile(segment / "metadata.json", folder / "metadata.json")
@@ -126,13 +126,13 @@ def pack_metadata(segment: Path) -> Path:
 
 
 def facts_of(metadata: SegmentMetadata, sequence_id: int, input_uri: str) -> SegmentFacts:
-    """Return what a name can be made of."""
+    """Return the facts from which a segment name is generated."""
     raw = (metadata.start_time_raw, metadata.end_time_raw)
     return SegmentFacts.of(sequence_id, input_uri, raw, (metadata.start_time_ms, metadata.end_time_ms))
 
 
 def refuse_repeated_names(names: list[str]) -> None:
-    """Raise ConflictError when two segments of a job have one name: the later archive has replaced the earlier one."""
+    """Raise ConflictError if two segments of a job have the same name, as the later archive replaced the earlier one."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ConflictError(

@@ -1,6 +1,6 @@
-"""Rows on their way through Spark: as blobs of Arrow's stream format, which Spark moves without looking into them.
+"""Rows transferred through Spark as blobs in Arrow's stream format, which are opaque to Spark.
 
-Java neither makes rows of its own of them nor sorts them: that costs more than all the rest.
+So Java neither converts them to its own rows nor sorts them, which would cost more than all the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-BLOB_BYTES = 256 << 10  # of a blob, about: the collector of Java has trouble with objects from half a MB on
+BLOB_BYTES = 256 << 10  # approximate size of a blob: objects from half a MB on burden Java's garbage collector
 CONVERTED = "kind int, text string, rows binary"
-"""The columns of what conversion yields: blobs, and texts among them, as `kind` says."""
+"""The columns of the output of conversion: blobs, or texts, according to `kind`."""
 CUT = "range int, place bigint, rows binary"
-"""The columns of blobs of rows of one range. place: where they come, among the others of the range."""
+"""The columns of blobs of rows of one range. place: the order of a blob within its range."""
 ROWS, REPORT, SAMPLE = 0, 1, 2
-"""Kinds: a blob; a report, or a sample of keys, as JSON."""
+"""The values of `kind`: a blob of rows; a report as JSON; a sample of keys as JSON."""
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 _CONVERTED = pa.schema([("kind", pa.int32()), ("text", pa.string()), ("rows", pa.binary())])
@@ -22,7 +22,7 @@ _CUT = pa.schema([("range", pa.int32()), ("place", pa.int64()), ("rows", pa.bina
 
 
 def packed(batch: pa.RecordBatch) -> Batches:
-    """Yield conformed rows in their travelling form, in blobs of about `BLOB_BYTES`."""
+    """Yield conformed rows as blobs of about `BLOB_BYTES` in the columns `CONVERTED`."""
     rows = max(1, int(BLOB_BYTES * batch.num_rows / max(batch.nbytes, 1)))
     for start in range(0, batch.num_rows, rows):
         blob = _blob([batch.slice(start, rows)])
@@ -30,19 +30,19 @@ def packed(batch: pa.RecordBatch) -> Batches:
 
 
 def told(kind: int, text: str) -> pa.RecordBatch:
-    """Return a report or a sample in the travelling form."""
+    """Return a report or a sample in the columns `CONVERTED`."""
     first = [pa.array([kind], pa.int32()), pa.array([text], pa.string())]
     return pa.RecordBatch.from_arrays([*first, pa.nulls(1, pa.binary())], schema=_CONVERTED)
 
 
 def cut(number: int, place: int, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return rows of one range in their travelling form."""
+    """Return rows of one range as a blob in the columns `CUT`."""
     first = [pa.array([number], pa.int32()), pa.array([place], pa.int64())]
     return pa.RecordBatch.from_arrays([*first, _blob(batches)], schema=_CUT)
 
 
 def opened(blob: pa.BinaryScalar) -> list[pa.RecordBatch]:
-    """Return the rows of a blob; they lie where the blob does."""
+    """Return the rows of a blob without copying them."""
     with pa.ipc.open_stream(blob.as_buffer()) as stream:
         return list(stream)
 

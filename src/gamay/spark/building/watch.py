@@ -1,4 +1,4 @@
-"""Telling how far Spark is with the jobs of a group, by its status tracker."""
+"""The progress of a group of Spark jobs, from Spark's status tracker."""
 
 import contextvars
 import itertools
@@ -16,12 +16,12 @@ _GROUP, _DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
 
 
 def new_group() -> str:
-    """Return a name for a group of jobs that no other has."""
+    """Return a unique name for a group of jobs."""
     return f"gamay-{next(_GROUPS)}"
 
 
 class Watch:
-    """How many tasks a group's jobs have, and how many of them are done. context: a SparkContext."""
+    """The number of tasks of a job group, and of those that are done. context: a SparkContext."""
 
     def __init__(self, context: Any, group: str, what: str, progress: JobProgress) -> None:
         self._tracker = context.statusTracker()
@@ -31,7 +31,7 @@ class Watch:
         self._total = 1
 
     def tell(self) -> None:
-        """Tell the display how many tasks are done, once there are any. Raises what that raises."""
+        """Update the display with the number of tasks done, once there are tasks. Raises the errors of the display."""
         jobs = [self._tracker.getJobInfo(job) for job in self._tracker.getJobIdsForGroup(self._group)]
         stages = {stage for job in jobs if job for stage in job.stageIds}
         found = [info for info in map(self._tracker.getStageInfo, sorted(stages)) if info]
@@ -40,16 +40,16 @@ class Watch:
             self._progress.update(self._what, sum(info.numCompletedTasks for info in found), total)
 
     def end(self) -> None:
-        """Tell the display that all are done, also those that Spark had no need of."""
+        """Update the display to show all tasks as done, including those that Spark skipped."""
         self._progress.update(self._what, self._total, self._total)
 
 
 @contextmanager
 def progress(spark: Any, what: str = "Spark jobs") -> Iterator[None]:
-    """Show how far the Spark jobs are that this thread begins within the block, such as a `DataFrame.write`.
+    """Show the progress of the Spark jobs that this thread starts within the block, such as a `DataFrame.write`.
 
-    A bar in a notebook or on a terminal, log lines elsewhere. Raises InvalidConfigError on Spark Connect, whose client shows
-    bars of its own.
+    Shows a bar in a notebook or on a terminal, and logs elsewhere. Raises InvalidConfigError on Spark Connect, whose client
+    shows its own bars.
     """
     if not hasattr(spark, "_jsc"):
         raise InvalidConfigError(
@@ -66,7 +66,7 @@ def progress(spark: Any, what: str = "Spark jobs") -> Iterator[None]:
             while not done.wait(POLL_SECONDS):
                 watch.tell()
 
-        # in the context of the cell that shows it
+        # copies the context, which holds the notebook cell that shows the bar
         thread = threading.Thread(target=contextvars.copy_context().run, args=(poll,), name="gamay-progress", daemon=True)
         thread.start()
         try:

@@ -1,8 +1,8 @@
-"""What a query needs of each table: columns, and a condition that all rows which it needs satisfy.
+"""The columns of each table that a query needs, and a condition that all rows it needs satisfy.
 
-Both may be more than is needed, never less: Spark evaluates the query as it stands. A condition is made of those parts of
-WHERE that are about one column of a table, of a SELECT that reads the table itself, where no outer join could bring back
-rows that the part would drop.
+Both may include more than is needed, never less: Spark evaluates the unchanged query. The condition consists of the parts
+of WHERE that concern one column of a table, in a SELECT that reads the table itself, unless an outer join could bring back
+rows that such a part drops.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.spark.reading.pushed_filters import condition
 
-_COMPARED: dict[type[exp.Expr], tuple[type, type]] = {  # each, and what it is with its sides exchanged
+_COMPARED: dict[type[exp.Expr], tuple[type, type]] = {  # each comparison, and its equivalent with the operands exchanged
     exp.EQ: (spark.EqualTo, spark.EqualTo),
     exp.LT: (spark.LessThan, spark.GreaterThan),
     exp.LTE: (spark.LessThanOrEqual, spark.GreaterThanOrEqual),
@@ -35,7 +35,7 @@ _EXACT = (DataType.INT, DataType.LONG)
 
 
 class GamaySpark(Spark):
-    """Spark's SQL with names and texts as in Gamay's: names in double quotes, too, and a quote in a text by two."""
+    """Spark's SQL dialect with Gamay's quoting: also double-quoted names, and doubled quotes in string literals."""
 
     class Tokenizer(Spark.Tokenizer):
         QUOTES = ["'"]  # noqa: RUF012 - as sqlglot declares them
@@ -45,14 +45,14 @@ class GamaySpark(Spark):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """columns: empty for all. where: a condition of SQL, empty for none."""
+    """A query's needs of one table. columns: empty for all. where: a SQL condition, empty for none."""
 
     columns: tuple[str, ...] = ()
     where: str = ""
 
 
 def parse(text: str) -> exp.Query:
-    """Return a query. Raises QueryError for what is no query."""
+    """Parse a query. Raises QueryError for text that is not a query."""
     try:
         parsed = parse_one(text, read=GamaySpark)
     except (ParseError, TokenError) as error:
@@ -63,22 +63,22 @@ def parse(text: str) -> exp.Query:
 
 
 def table_name(table: exp.Table) -> str:
-    """Return the name of a table as it is written, a database before a dot."""
+    """Return the name of a table as written, with its database before a dot."""
     return ".".join(part for part in (table.catalog, table.db, table.name) if part)
 
 
 def tables_of(query: exp.Expr) -> list[exp.Table]:
-    """Return the places in a query that read tables; names that WITH gives are none."""
+    """Return the references to tables in a query, except those to names defined by WITH."""
     return [source for scope in traverse_scope(query) for source in _tables(scope).values()]
 
 
 def needs(
     query: exp.Expr, schemas: Mapping[str, Schema], others: Mapping[str, Sequence[str]], zone: tzinfo
 ) -> dict[str, Need]:
-    """Return what a query needs of each of some tables.
+    """Return what a query needs of each of the given tables.
 
-    schemas: of these tables, by their names. others: the columns of other tables that the query reads. zone: in which texts
-    of times are meant.
+    schemas: of the tables, by name. others: the columns of the other tables in the query. zone: the time zone of time
+    literals.
     """
     everything = {name: Need() for name in schemas}
     if len({name.lower() for name in schemas}) < len(schemas):
@@ -90,7 +90,7 @@ def needs(
         )
         scopes = traverse_scope(pushdown_projections(qualified))
     except (OptimizeError, SqlglotError):
-        return everything  # Spark may understand what sqlglot does not
+        return everything  # Spark may support syntax that sqlglot does not
     by_folded = {name.lower(): name for name in schemas}
     read: dict[str, set[str]] = {name: set() for name in schemas}
     conditions: dict[str, list[str]] = {name: [] for name in schemas}
@@ -112,7 +112,7 @@ def _tables(scope: Scope) -> dict[str, exp.Table]:
 
 
 def _nested(columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return columns by database and table, as sqlglot takes them; all tables at one depth."""
+    """Return columns by database and table in sqlglot's form, with all tables at the same depth."""
     depth = max((name.count(".") for name in columns), default=0)
     nested: dict[str, Any] = {}
     for name, names in columns.items():
@@ -124,7 +124,7 @@ def _nested(columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def _named(schema: Schema, folded: Iterable[str]) -> tuple[str, ...]:
-    """Return columns by their names in the table; where none is needed, a small one tells the number of rows."""
+    """Return columns with the case of their names in the table; if none is needed, a small one, to count the rows."""
     wanted = {name.lower() for name in folded}
     stored = list(schema.stored_fields)
     found = tuple(spec.name for spec in stored if spec.name.lower() in wanted)
@@ -133,7 +133,7 @@ def _named(schema: Schema, folded: Iterable[str]) -> tuple[str, ...]:
 
 
 def _either(conditions: Sequence[str]) -> str:
-    """Return what holds for the rows that one of several readings of a table needs."""
+    """Return the disjunction of the conditions of several reads of a table, empty if one read has no condition."""
     different = list(dict.fromkeys(conditions))
     if "" in different:
         return ""
@@ -155,7 +155,7 @@ def _condition(scope: Scope, alias: str, schema: Schema, zone: tzinfo) -> str:
 
 
 def _keeps_what_where_drops(select: exp.Expr, alias: str) -> bool:
-    """Return whether a row that WHERE drops could not come into the result of the joins otherwise."""
+    """Return whether dropping rows by WHERE before the joins cannot change their result."""
     joins = select.args.get("joins") or []
     if all(not join.side and join.kind in ("", "INNER", "CROSS") for join in joins):
         return True
@@ -165,7 +165,7 @@ def _keeps_what_where_drops(select: exp.Expr, alias: str) -> bool:
 
 
 def _filters(part: exp.Expr, alias: str, schema: Schema, zone: tzinfo) -> Iterator[spark.Filter]:
-    """Yield filters of Spark that hold where a part of WHERE does."""
+    """Yield Spark filters that are implied by a part of WHERE."""
     if type(part) in _COMPARED:
         straight, exchanged = _COMPARED[type(part)]
         left, right = part.this, part.expression
@@ -192,14 +192,14 @@ def _filters(part: exp.Expr, alias: str, schema: Schema, zone: tzinfo) -> Iterat
 
 
 def _column(side: exp.Expr | None, alias: str, schema: Schema) -> str | None:
-    """Return the column of the table that an operand is, by its name there."""
+    """Return the name of the table's column that an operand refers to, or None."""
     if not isinstance(side, exp.Column) or side.table != alias:
         return None
     return next((spec.name for spec in schema.stored_fields if spec.name.lower() == side.name.lower()), None)
 
 
 def _value(side: exp.Expr, kind: DataType, zone: tzinfo) -> Any:
-    """Return the value of a literal that Spark compares with a column of a kind as Gamay does; else None."""
+    """Return the value of a literal if Spark compares it with a column of type `kind` as Gamay does, else None."""
     if isinstance(side, exp.Neg):
         value = _value(side.this, kind, zone)
         return -value if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""`gamay.spark.sql`: a query over tables of a cluster, run by Spark."""
+"""`gamay.spark.sql`: queries over tables of a cluster, run by Spark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ from gamay.spark.source_options import ReadOptions
 
 
 def sql(spark: Any, text: str, controller: str | None = None, **options: str) -> Any:
-    """Return the result of a query as a DataFrame; it is computed when that is used.
+    """Return the result of a query as a lazily computed DataFrame.
 
-    text: of Spark's SQL; names may be in double quotes as in Gamay's. Tables are those of the cluster, as they are now, and
-    where it has none of a name, tables and views of the session. controller, options: of the format `gamay`, such as
-    `token`; without a controller those that `register` was given.
-    Raises QueryError for what is no query, InvalidConfigError for wrong options, NotFoundError for a table that neither
-    has, Spark's AnalysisException, and the errors of `HttpService.request`.
+    text: Spark SQL, in which names may also be double-quoted as in Gamay's. Names of tables refer to the cluster's current
+    tables, or else to tables and views of the session. controller, options: of the format `gamay`, such as `token`; without
+    a controller, those passed to `register`.
+    Raises QueryError for text that is not a query, InvalidConfigError for invalid options, NotFoundError for a table in
+    neither, Spark's AnalysisException, and the errors of `HttpService.request`.
     """
     cluster = remembered(spark) if controller is None else {"controller": controller}
     given = {**cluster, **options}
@@ -52,7 +52,7 @@ def sql(spark: Any, text: str, controller: str | None = None, **options: str) ->
 
 
 def _schemas(given: Mapping[str, str], wanted: set[str]) -> tuple[dict[str, Schema], list[str]]:
-    """Return the schemas of those tables that the cluster has, and the names of all its tables."""
+    """Return the schemas of the wanted tables that the cluster has, and the names of all its tables."""
     with ReadOptions.of({**given, "table": "any"}).cluster.client() as client:
         known = client.list_tables()
         found = sorted(wanted & set(known))

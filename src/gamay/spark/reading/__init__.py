@@ -1,1 +1,1 @@
-"""Tables as DataFrames: a snapshot on the driver, scans on executors, filters pushed down."""
+"""Tables as DataFrames: a snapshot on the driver, scans on executors, filter pushdown."""

@@ -1,7 +1,7 @@
-"""Conditions of SQL over a table: whether a text is one, and which segments may hold rows for which it holds.
+"""SQL conditions over a table: their validation, and pruning of segments by them.
 
-Only this part of planning needs the binder. Spark plans in processes that start anew, some of them at every query, so it is
-imported where there is a condition: without one, such a process does not load the engine.
+Only this part of planning needs the binder. Spark plans in new processes, some of them for every query, so this module is
+imported only if there is a condition: without one, such a process does not load the engine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from gamay.sql.parser import parse_query
 
 
 def check_where(text: str, schema: Schema, table: str, option: str = "where") -> None:
-    """Raise InvalidConfigError for an option that is no condition over a table's columns."""
+    """Raise InvalidConfigError for an option that is not a condition over a table's columns."""
     try:
         query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")  # noqa: S608 - the user's own
         bind(query, schema)
@@ -30,14 +30,14 @@ def check_where(text: str, schema: Schema, table: str, option: str = "where") ->
 
 
 def may_match(segments: Sequence[Mapping[str, Any]], sql: str, schema: Schema) -> list[Mapping[str, Any]]:
-    """Return those of a snapshot's segments that may hold rows which a selection finds, by the bounds in their records."""
+    """Return the segments of a snapshot that may have rows matching a selection, by the bounds in their records."""
     records = [SegmentRecordStats(s["name"], s["totalDocs"], _ranges(s["columns"])) for s in segments]
     kept = PruningTable.build(records).kept(bind(parse_query(sql), schema))
     return [segments[place] for place in kept]
 
 
 def _ranges(columns: Mapping[str, Any]) -> dict[str, ColumnRange]:
-    """Return what a record tells of columns, as pruning needs it; see `gamay.cluster.records.column_stats` for its form."""
+    """Return a record's column bounds in the form that pruning takes; see `gamay.cluster.records.column_stats`."""
     found: dict[str, ColumnRange] = {}
     for name, (kind, _, low, high, _, _, _, partition) in columns.items():
         read = reader_of(DataType(kind))

@@ -1,7 +1,7 @@
-"""Filters of Spark as conditions of SQL, where Gamay lets exactly the same rows through.
+"""Translation of Spark's filters to SQL conditions that select exactly the same rows in Gamay.
 
-What is left to Spark: multi-value, JSON, MAP and UUID columns; comparisons of FLOAT and DOUBLE columns in which NaN, for
-Spark the greatest of numbers, could be; times with parts of milliseconds.
+Filters left to Spark: those on multi-value, JSON, MAP and UUID columns; comparisons of FLOAT and DOUBLE columns that NaN,
+which Spark orders above all numbers, could satisfy; times with fractions of milliseconds.
 """
 
 import math
@@ -25,19 +25,19 @@ _FLOATING = (DataType.FLOAT, DataType.DOUBLE)
 _ORDERED = (*_WHOLE, *_FLOATING, DataType.BIG_DECIMAL, DataType.TIMESTAMP, DataType.STRING)
 _EQUATED = (*_ORDERED, DataType.BOOLEAN, DataType.BYTES)
 Condition: TypeAlias = str | None
-"""SQL; None for a filter that is left to Spark."""
+"""A SQL condition; None for a filter that is left to Spark."""
 
 
 def condition(filter_: spark.Filter, schema: Schema, null_handling: bool) -> Condition:
-    """Return the condition of WHERE that lets the rows of a filter through, None where there is none.
+    """Return the SQL condition that selects the rows of a filter, or None if there is none.
 
-    null_handling: whether rows can be null; without it a missing value is its column's default value.
+    null_handling: whether values can be null; without it a missing value is its column's default value.
     """
     if isinstance(filter_, spark.Not):
         if isinstance(filter_.child, spark.EqualNullSafe | spark.Not):
             return None
         if isinstance(filter_.child, spark.In) and None in filter_.child.value:
-            return None  # never true
+            return None  # a comparison with null is never true
         inner = condition(filter_.child, schema, null_handling)
         spec = _spec_of(filter_.child, schema)
         # NOT (x = NaN) and NOT (x < 5) are true of NaN for Spark
@@ -80,7 +80,7 @@ def _in(filter_: spark.In, spec: FieldSpec) -> Condition:
 
 
 def _matched(function: str) -> Callable[[Any, FieldSpec], Condition]:
-    """Return what asks a function of texts; LIKE does not tell capital letters from others."""
+    """Return a translation to a call of a text function, rather than to LIKE, which ignores case."""
 
     def make(filter_: Any, spec: FieldSpec) -> Condition:
         if spec.data_type is not DataType.STRING:
@@ -91,7 +91,7 @@ def _matched(function: str) -> Callable[[Any, FieldSpec], Condition]:
 
 
 def _literal(value: Any, spec: FieldSpec) -> str | None:
-    """Return a value to compare a column with, None for one that Gamay has no equal for."""
+    """Return the SQL literal of a value to compare a column with, or None if it has no exact equivalent."""
     kind = spec.data_type
     if kind is DataType.TIMESTAMP and isinstance(value, datetime):
         elapsed = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH

@@ -1,4 +1,4 @@
-"""A read of a table: what executors read is settled on the driver."""
+"""A read of a table, planned on the driver."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,9 +18,9 @@ from gamay.spark.source_options import ReadOptions
 
 
 class GamayReader(DataSourceReader):
-    """A read of some columns of a table, made on the driver, sent to executors.
+    """A read of some columns of a table, created on the driver and sent to executors.
 
-    struct: the columns; those of a schema that the user has given, too: then other columns are not read at all.
+    struct: the columns to read, which may be those of a schema given by the user.
     """
 
     def __init__(self, options: ReadOptions, struct: StructType) -> None:
@@ -33,26 +33,26 @@ class GamayReader(DataSourceReader):
         _check_types(struct, schema, options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return what executors read, of the table as it is now."""
+        """Return the parts that executors read, from a snapshot of the table taken now."""
         wanted = Wanted(tuple(self._struct.fieldNames()), tuple(self._conditions))
         return [InputPartition(part) for part in plan(self._options, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the partitions."""
         part: TablePart | None = partition.value
-        if part is None:  # Spark's own partition, where there are none
+        if part is None:  # Spark's placeholder if there are no partitions
             return iter(())
-        from gamay.spark.reading.scan import Scan  # of executors: no process that plans has to load the engine
+        from gamay.spark.reading.scan import Scan  # only in executors, so that planning does not load the engine
 
         target = to_arrow_schema(self._struct, timezone="UTC")
         return Scan(self._options, self._schema_json).read(part, target)
 
 
 class PushingReader(GamayReader):
-    """A read that takes over Spark's filters."""
+    """A read that applies Spark's filters itself where possible."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over the filters that Gamay evaluates as Spark does; return the others."""
+        """Accept the filters that Gamay evaluates exactly as Spark does; return the others."""
         schema = stored_schema(orjson.loads(self._schema_json))
         for one in filters:
             text = condition(one, schema, self._options.null_handling)

@@ -1,4 +1,4 @@
-"""Reading a part of a table in an executor: segments are fetched, or opened where they lie, and asked by Gamay's engine."""
+"""Reading a part of a table in an executor: segments are fetched, or opened in place, and queried by Gamay's engine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ from gamay.storage.filesystems import scheme_of
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How parts are read. schema_json: of the table."""
+    """A reader of parts of a table. schema_json: the schema of the table."""
 
     options: ReadOptions
     schema_json: bytes
 
     def read(self, part: TablePart, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part. target: the Spark schema, in Arrow.
+        """Yield the rows of a part. target: the Spark schema as an Arrow schema.
 
-        Raises NotFoundError, ConflictError for a segment that was replaced meanwhile, CorruptSegmentError, OSError, and
-        InvalidConfigError for a value that its Spark type cannot hold.
+        Raises NotFoundError, ConflictError for a segment replaced since planning, CorruptSegmentError, OSError, and
+        InvalidConfigError for a value that its Spark type cannot represent.
         """
         schema = stored_schema(orjson.loads(self.schema_json))
         for batch in self._conformed(part, schema):
@@ -71,7 +71,7 @@ class Scan:
         return matching_rows(bound, with_defaults(seen, schema, config))
 
     def open_segment(self, table: str, part: SegmentPart) -> ImmutableSegment:
-        """Open a segment where it lies, or from the cache, into which it is fetched if need be. Raises as `read`."""
+        """Open a segment in place, or from the cache after fetching it if needed. Raises as `read` does."""
         local = local_path(part.uri)
         if local is not None and local.is_dir() and self.options.fetch == "auto":
             return check_crc(open_segment(local, verify_on_use=True), part.crc)
@@ -79,7 +79,7 @@ class Scan:
         return check_crc(cache.open(table, part.name, part.crc, lambda scratch: self._fetch(table, part, scratch)), part.crc)
 
     def _fetch(self, table: str, part: SegmentPart, scratch: Path) -> Path:
-        """Return a segment's archive: from the deep store where this machine reaches it, else from the controller."""
+        """Return a segment's archive: from the deep store if this machine can access it, else from the controller."""
         target = scratch / "archive"
         if self.options.fetch == "auto":
             try:

@@ -1,7 +1,7 @@
-"""Unpacked segments on the disk of a machine, by their CRC: shared by all executors there, used again by later jobs.
+"""A machine's disk cache of unpacked segments by CRC, shared by all executors and later jobs.
 
-`<folder>/<typed table>/<segment>__<crc>/`. A folder appears whole. When all together are larger than allowed, those go whose
-use is longest ago; a process that reads one keeps it mapped, and so loses nothing.
+`<folder>/<typed table>/<segment>__<crc>/`. Folders are created atomically. Above the size limit, the least recently used are
+evicted; a process that reads one keeps it mapped, so eviction does not affect it.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ _LOCKS = 64
 
 @dataclass(frozen=True, slots=True)
 class SegmentCache:
-    """Segments below a folder. bytes_max: of all of them; the one that is asked for stays, however large."""
+    """A cache of segments in a folder. bytes_max: the limit on their total size; the segment being opened may exceed it."""
 
     folder: Path
     bytes_max: int
 
     def open(self, table: str, name: str, crc: int, fetch: Callable[[Path], Path]) -> ImmutableSegment:
-        """Return a segment, whose columns are compared with their checksums when they are first read.
+        """Return a segment, whose columns are verified by their checksums when first read.
 
-        table: typed. fetch: brings the archive into a scratch folder, and returns its path.
-        Raises what `fetch`, `unpack` and `open_segment` raise.
+        table: the typed name. fetch: fetches the archive into a scratch folder and returns its path.
+        Raises the errors of `fetch`, `unpack` and `open_segment`.
         """
         kept = self.folder / quote(table, safe="") / f"{quote(name, safe='')}__{crc}"
         for attempt in range(_ATTEMPTS):
@@ -45,7 +45,7 @@ class SegmentCache:
                 segment = open_segment(kept, verify_on_use=True)
                 os.utime(kept)
                 return segment
-            except FileNotFoundError:  # another process has just made room
+            except FileNotFoundError:  # another process has just evicted it
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("the last attempt returns or raises")
@@ -54,7 +54,7 @@ class SegmentCache:
         kept.parent.mkdir(parents=True, exist_ok=True)
         lock = self.folder / f".lock-{crc32(kept.name.encode()) % _LOCKS}"
         with lock.open("w") as held, tempfile.TemporaryDirectory(prefix=".fetching-", dir=self.folder) as scratch:
-            fcntl.flock(held, fcntl.LOCK_EX)  # others wait for it rather than fetch it, too
+            fcntl.flock(held, fcntl.LOCK_EX)  # other processes wait rather than fetch it as well
             if kept.is_dir():
                 return
             unpack(fetch(Path(scratch)), Path(scratch) / "unpacked").rename(kept)
@@ -63,7 +63,7 @@ class SegmentCache:
     def _make_room(self, added: Path) -> None:
         found = []
         for path in self.folder.glob("[!.]*/*__*"):
-            with contextlib.suppress(FileNotFoundError):  # others make room, too
+            with contextlib.suppress(FileNotFoundError):  # another process evicts concurrently
                 found.append((path.stat().st_mtime, size_of(path), path))
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
@@ -76,7 +76,7 @@ class SegmentCache:
 
 
 def check_crc(segment: ImmutableSegment, crc: int) -> ImmutableSegment:
-    """Return the segment; raises ConflictError when its copy is not the one that was planned to be read."""
+    """Return the segment; raises ConflictError if its CRC is not the planned one."""
     if segment.info.crc != crc:
         segment.close()
         raise ConflictError(

@@ -1,7 +1,7 @@
-"""What is to be read of a table, settled on the driver: one moment of it, cut into parts for executors.
+"""Planning of a read on the driver: a consistent snapshot of a table, split into parts for executors.
 
-The controller tells which segments there are, servers which rows of them count and which rows are still consumed. These two
-fit together only if nothing was committed in between; else both are asked again.
+The controller returns the segments; servers return their valid rows and the rows of consuming segments. The two are
+consistent only if nothing was committed in between; else both are requested again.
 """
 
 import base64
@@ -29,13 +29,14 @@ _LIMIT = 2**31 - 1
 
 
 class MovedOnError(ConflictError):
-    """The table has changed between two questions about it."""
+    """The table changed between the requests of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPart:
-    """A segment to read. uri: of its copy. size_bytes: -1 when unknown. rows: those that count, a serialized `BitMap`; None
-    for all.
+    """A segment to read.
+
+    uri: of its archive. size_bytes: -1 if unknown. rows: the valid rows, a serialized `BitMap`; None for all.
     """
 
     name: str
@@ -47,9 +48,9 @@ class SegmentPart:
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What one Spark partition reads of a typed table: segments, by a selection, or rows that servers have given.
+    """The part of a typed table that one Spark partition reads: segments with a selection, or rows returned by servers.
 
-    config_json: of the table. arrow: an Arrow IPC stream of rows that are selected already.
+    config_json: of the table. arrow: an Arrow IPC stream of selected rows.
     """
 
     table: str
@@ -61,13 +62,13 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """columns: to be read. conditions: of SQL, all of which hold for the rows that are read."""
+    """A selection. columns: the columns to read. conditions: SQL conditions, all of which the rows must satisfy."""
 
     columns: tuple[str, ...]
     conditions: tuple[str, ...]
 
     def sql(self, table: str, null_handling: bool, more: Sequence[str] = ()) -> str:
-        """Return the selection. more: further conditions."""
+        """Return the selection as SQL. more: additional conditions."""
         where = " AND ".join(f"({text})" for text in (*self.conditions, *more))
         options = "SET enableNullHandling = true; " if null_handling else ""
         shown = ", ".join(map(quoted, self.columns))
@@ -82,7 +83,7 @@ def table_schema(cluster: Cluster) -> Schema:
 
 
 def check_columns(names: Sequence[str], schema: Schema, table: str) -> None:
-    """Raise InvalidConfigError for a column that a table does not have."""
+    """Raise InvalidConfigError for a column that the table does not have."""
     stored = [spec.name for spec in schema.stored_fields]
     for name in names:
         if name not in stored:
@@ -95,10 +96,11 @@ def plan(
     sleep: Callable[[float], object] = time.sleep,
     only: Mapping[str, int] | None = None,
 ) -> list[TablePart]:
-    """Return the parts of one moment of a table.
+    """Return the parts of a consistent snapshot of a table.
 
-    only: the segments to read, with their CRCs; then rows that delete their keys are among those that count.
-    Raises NotFoundError for the table, MovedOnError when it never stands still, and the errors of `HttpService.request`.
+    only: the segments to read, with their CRCs; rows that delete their keys are then included in the valid rows.
+    Raises NotFoundError for the table, MovedOnError if it changed during every attempt, and the errors of
+    `HttpService.request`.
     """
     avoided: set[str] = set()
     for attempt in range(1, _ATTEMPTS + 1):
@@ -130,14 +132,14 @@ def plan_named(
 
 
 def plan_segments(snapshot: Mapping[str, Any], where: str) -> list[SegmentPart]:
-    """Return those segments of a snapshot of one typed table that may have rows for which a condition holds."""
+    """Return the segments of a snapshot of one typed table that may have rows satisfying a condition."""
     (half,) = snapshot["halves"]
     sql = Wanted(("$docId",), (where,)).sql(half["table"], null_handling=False)
     return _with_copies(half["segments"], sql, stored_schema(snapshot["schema"]))
 
 
 def _with_copies(segments: Sequence[Mapping[str, Any]], sql: str | None, schema: Schema) -> list[SegmentPart]:
-    """Return the segments with a copy that may hold rows which a selection finds. sql: None for one without a condition."""
+    """Return the segments that have an archive and may have rows of a selection. sql: None for one without a condition."""
     with_copy = [segment for segment in segments if segment["uri"] is not None]
     if sql is not None and with_copy:
         from gamay.spark.reading.conditions import may_match  # loads the engine, see there
@@ -188,7 +190,7 @@ class _Planner:
         return parts
 
     def _halves(self) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
-        """Yield what is to be read of each typed table, with the condition that each row of a hybrid one is read once."""
+        """Yield each typed table to read, with the conditions by which each row of a hybrid table is read once."""
         halves, boundary = self._snapshot["halves"], self._snapshot["timeBoundary"]
         if len(halves) == 1:
             yield halves[0], []
@@ -205,7 +207,7 @@ class _Planner:
         self, part: TablePart, config: TableConfig, stored: Sequence[SegmentPart], on_servers: Sequence[str],
         half: Mapping[str, Any],
     ) -> Iterator[tuple[bytes | None, dict[str, bytes]]]:  # fmt: skip
-        """Yield what each server tells: rows as an Arrow stream, None without any, and which rows of segments count."""
+        """Yield each server's response: rows as an Arrow stream, None if there are none, and the valid rows of segments."""
         counting = {one.name: one.crc for one in stored} if config.active_upsert is not None else {}
         servers = {segment["name"]: segment["servers"] for segment in half["segments"]}
         known = {*servers, *half["hidden"]}
@@ -235,7 +237,7 @@ class _Planner:
 
 
 def _groups(options: ReadOptions, part: TablePart, segments: Sequence[SegmentPart]) -> Iterator[TablePart]:
-    """Yield parts of about as many bytes as a Spark partition is to read."""
+    """Yield parts of about `bytes_per_partition` bytes each."""
     group: list[SegmentPart] = []
     size = 0
     for segment in segments:
@@ -251,7 +253,7 @@ def _groups(options: ReadOptions, part: TablePart, segments: Sequence[SegmentPar
 def _check_same(
     told: Mapping[str, Any], server: str, table: str, counting: Mapping[str, int], known: Collection[str]
 ) -> None:
-    """Raise MovedOnError unless a server has what the controller has told of: keys may have moved to what it has besides."""
+    """Raise MovedOnError unless a server has the controller's segments and no others, to which keys may have moved."""
     for name, one in told["counting"].items():
         if one["crc"] != str(counting[name]):
             raise MovedOnError(f"server {server} has segment {name} of {table} with CRC {one['crc']}, not {counting[name]}")

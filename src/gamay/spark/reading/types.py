@@ -6,7 +6,7 @@
 | LONG         | bigint                                                                  |
 | FLOAT        | float                                                                   |
 | DOUBLE       | double                                                                  |
-| BIG_DECIMAL  | decimal(38,18), or what the option `bigDecimal` says, string among them |
+| BIG_DECIMAL  | decimal(38,18), or the type in the option `bigDecimal`, such as string  |
 | BOOLEAN      | boolean                                                                 |
 | TIMESTAMP    | timestamp                                                               |
 | STRING, JSON | string                                                                  |

@@ -1,4 +1,4 @@
-"""Columns of Gamay's answers as Spark takes them; their types are those of `gamay.spark.reading.types`."""
+"""Conversion of columns of results to Spark's types, see `gamay.spark.reading.types`."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +12,9 @@ from gamay.model.types import DataType
 
 
 def to_spark(array: pa.Array, spec: FieldSpec, target: pa.DataType) -> pa.Array:
-    """Return a conformed column as Spark takes it. target: its Arrow type there.
+    """Return a conformed column in its Arrow type for Spark, `target`.
 
-    Raises InvalidConfigError for a value that does not fit, such as a decimal of too many digits.
+    Raises InvalidConfigError for a value that does not fit, such as a decimal with too many digits.
     """
     if spec.data_type is DataType.MAP:
         array = _maps(array, spec, target)

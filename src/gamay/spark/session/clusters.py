@@ -1,4 +1,4 @@
-"""The cluster of a session, as `register` was given it, for what runs without saying one."""
+"""The cluster that `register` set for a session, the default of its queries."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,12 @@ _registered: "WeakKeyDictionary[Any, Mapping[str, str]]" = WeakKeyDictionary()
 
 
 def remember(spark: Any, options: Mapping[str, str]) -> None:
-    """Keep the options, `controller` among them, that queries of a session are run with unless they say others."""
+    """Store the default options of a session's queries, including `controller`."""
     _registered[spark] = options
 
 
 def remembered(spark: Any) -> Mapping[str, str]:
-    """Return these options. Raises InvalidConfigError when the session was not given a cluster."""
+    """Return the default options. Raises InvalidConfigError if the session has no cluster."""
     if spark not in _registered:
         raise InvalidConfigError(
             "which cluster? Say gamay.spark.sql(spark, text, 'http://localhost:9000'), or before that "

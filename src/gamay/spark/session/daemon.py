@@ -1,8 +1,8 @@
-"""The process that PySpark's workers are forked from, with what they need already imported and loaded.
+"""The process from which PySpark's workers are forked, with modules and kernels already loaded.
 
-Importing NumPy, Arrow and the compiled kernels takes each worker about a second, and so does loading those kernels that
-building a segment takes; forked from this daemon they have them. `spark.python.daemon.module` names it in local sessions,
-where the executors certainly have Gamay installed.
+Importing NumPy, Arrow and the compiled kernels takes about a second, and so does loading the kernels that build a segment;
+workers forked from this daemon inherit both. Local sessions set `spark.python.daemon.module` to it, since their executors
+always have Gamay installed.
 """
 
 import gc
@@ -25,14 +25,14 @@ _TYPES = ("INT", "LONG", "FLOAT", "DOUBLE", "STRING")
 
 
 def load_kernels() -> None:
-    """Build a small segment with columns of the usual types, and pack it."""
+    """Load the kernels by building a small segment with columns of the usual types, and packing it."""
     fields: list[dict[str, object]] = [{"name": kind.lower(), "dataType": kind} for kind in _TYPES]
     fields += [{"name": "many", "dataType": "STRING", "singleValueField": False}]
     schema = Schema.from_json({"schemaName": "loaded", "dimensionFieldSpecs": fields}).value
     config = TableConfig.offline("loaded")
     numbers = [n % 7 for n in range(64)]
     columns = {kind.lower(): [str(n) for n in numbers] if kind == "STRING" else numbers for kind in _TYPES}
-    with suppress(OSError), tempfile.TemporaryDirectory() as folder:  # workers load them themselves, and tell
+    with suppress(OSError), tempfile.TemporaryDirectory() as folder:  # workers then load them themselves, and report errors
         builder = SegmentBuilder(schema, config, "loaded", Path(folder))
         builder.append(Pipeline(schema, config).apply(pa.RecordBatch.from_pydict({**columns, "many": [["a", "b"]] * 64})))
         pack(builder.build(), Path(folder) / "loaded.tar.zst")
@@ -41,5 +41,5 @@ def load_kernels() -> None:
 if __name__ == "__main__":
     load_kernels()
     gc.collect()
-    gc.freeze()  # workers collect after each task: to look at all that is loaded here takes a tenth of a second
+    gc.freeze()  # workers collect garbage after each task, and traversing the objects loaded here takes 0.1 s
     manager()

@@ -1,4 +1,4 @@
-"""Starting the Java process of a local session, without the chatter that it begins with."""
+"""Starting the Java process of a local session, without the messages that every start prints."""
 
 import os
 import re
@@ -22,9 +22,9 @@ _CHATTER = (
 
 
 def launch(settings: Mapping[str, str]) -> None:
-    """Start the Java process that PySpark will use in this Python process, unless there is one.
+    """Start the Java process that PySpark uses in this Python process, unless there is one.
 
-    Raises InvalidConfigError when there is no Java, or when it is too old.
+    Raises InvalidConfigError if Java is missing or too old.
     """
     from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.errors import PySparkRuntimeError
@@ -32,7 +32,7 @@ def launch(settings: Mapping[str, str]) -> None:
     if SparkContext._gateway is not None:
         return
     java = java_path()
-    start: Any = java_gateway.launch_gateway  # it has no types
+    start: Any = java_gateway.launch_gateway  # untyped
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     read_end, write_end = os.pipe()
     said = os.fdopen(read_end, "rb")
@@ -49,19 +49,19 @@ def launch(settings: Mapping[str, str]) -> None:
 
 
 def has_ended(session: Any) -> bool:
-    """Return whether a SparkSession is of no use any more: Spark has ended it, or its Java process has died."""
+    """Return whether a SparkSession is unusable: Spark stopped it, or its Java process died."""
     return _java_has_died() or bool(session.sparkContext._jsc.sc().isStopped())
 
 
 def end_session(session: Any) -> None:
-    """End a SparkSession; one whose Java process has died is forgotten, so that the next one starts another."""
+    """Stop a SparkSession; if its Java process died, reset PySpark's state so that the next session starts a new one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     if not _java_has_died():
         session.stop()
         return
-    session.sparkContext._jsc = None  # which would be told to stop
+    session.sparkContext._jsc = None  # else it would be called to stop
     session.sparkContext.stop()
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     SparkContext._gateway = SparkContext._jvm = None
@@ -83,7 +83,7 @@ def _failure(java: str, last: list[str]) -> str:
 
 
 def java_path() -> str:
-    """Return the path of the Java that Spark's scripts take; raises InvalidConfigError when there is none."""
+    """Return the path of the Java that Spark's scripts use; raises InvalidConfigError if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java and os.access(java, os.X_OK):
@@ -93,7 +93,7 @@ def java_path() -> str:
 
 
 def _pass_on(stream: IO[bytes]) -> None:
-    """Copy lines to standard error, but for those that each start of Spark prints."""
+    """Copy lines to standard error, except those that every start of Spark prints."""
     target: Any = sys.__stderr__
     with stream:
         for line in stream:

@@ -1,4 +1,4 @@
-"""A local SparkSession: all cores of this machine, no web page, little said."""
+"""A local SparkSession: all cores of this machine, without web UI, with little output."""
 
 import os
 import re
@@ -26,13 +26,13 @@ def local_session(
     configs: Mapping[str, str] | None = None,
     log_level: str = "ERROR",
 ) -> "SparkSession":
-    """Return the running SparkSession, or start a local one; under `spark-submit`, the one that was submitted to.
+    """Return the running SparkSession, or start a local one; under `spark-submit`, that of the submitted application.
 
-    With `SPARK_REMOTE` in the environment it is one of Spark Connect at that address.
+    If `SPARK_REMOTE` is set, it is a Spark Connect session at that address.
 
-    cores: None for all. work_dir: where Spark may write (shuffles, tables); None for Spark's own choice.
-    configs: further Spark settings, which win over the ones made here.
-    Raises InvalidConfigError when PySpark is not installed, or Java cannot be started.
+    cores: None for all. work_dir: the folder for Spark's shuffles and tables; None for Spark's default.
+    configs: additional Spark settings, which override the defaults set here.
+    Raises InvalidConfigError if PySpark is not installed or Java cannot be started.
     """
     ignore_pandas_warning()
     try:
@@ -46,7 +46,7 @@ def local_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of workers on this machine, for `local`
         return builder.config(map={**_SQL_SETTINGS, **(configs or {})}).getOrCreate()
     if not is_submitted():
-        # executors of local mode are processes of this interpreter, whatever `python3` is on the path
+        # workers of local mode must run this interpreter, whatever `python3` is on the path
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         settings = {"spark.master": f"local[{cores or '*'}]", **_settings(work_dir), **(configs or {})}
@@ -64,12 +64,12 @@ def local_session(
 
 
 def ignore_pandas_warning() -> None:
-    """Silence what PySpark says when it is imported and at every call with Arrow data, none of which becomes pandas."""
+    """Suppress PySpark's warnings about pandas at import and at calls with Arrow data, which is never converted to it."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 
 def is_submitted() -> bool:
-    """Return whether `spark-submit` started this process: then master and settings are those it was given."""
+    """Return whether `spark-submit` started this process and thus sets master and settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -85,8 +85,8 @@ def active_session() -> "SparkSession | None":
 
 LOOPBACK = "127.0.0.1"
 ARROW_BYTES, NO_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch", str((1 << 31) - 1)
-"""A setting and its value without which Spark adds up the sizes of all columns at each row that it sends to Python: a
-third of what sending takes."""
+"""A setting and the value that keeps Spark from summing the sizes of all columns for each row sent to Python, which would
+take a third of the time of sending."""
 _LOCAL_SETTINGS = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
@@ -102,12 +102,12 @@ _SQL_SETTINGS = {
 
 
 def _java_options(settings: Mapping[str, str]) -> str:
-    """Return the options of Java: the user's, and a collector unless they name one, for with two Java does not start."""
+    """Return the Java options: the user's, and a garbage collector unless they name one, as Java rejects two."""
     own = settings.get(_JAVA_OPTIONS, "")
     options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", "-Darrow.enable_unsafe_memory_access=true"]
     users = (own, settings.get(_JAVA_DEFAULTS, ""), *(os.environ.get(name, "") for name in _JAVA_ENVIRONMENT))
     if not any(re.search(r"-XX:\+Use\w+GC\b", text) for text in users):
-        options.append("-XX:+UseParallelGC")  # G1 adds to each reference that is written, to pause for less time
+        options.append("-XX:+UseParallelGC")  # G1 has write barriers, which trade throughput for shorter pauses
     return " ".join([*options, own])
 
 

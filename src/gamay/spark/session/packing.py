@@ -1,7 +1,7 @@
-"""A virtual environment as one file, with which Spark's executors, and its drivers in a cluster, need no Gamay installed.
+"""A virtual environment as an archive, so that Gamay need not be installed for executors and drivers in a cluster.
 
-A virtual environment is at home where it is unpacked: its interpreter finds it by the `pyvenv.cfg` above it, and what else
-names its old place are scripts, which Spark does not run.
+A virtual environment works wherever it is unpacked: its interpreter locates it by the `pyvenv.cfg` above it, and only
+scripts, which Spark does not run, contain its original path.
 """
 
 import io
@@ -17,18 +17,18 @@ from gamay.spark.session.local import ARROW_BYTES, NO_LIMIT
 CACHE = "cache"
 """The folder of compiled kernels in the archive."""
 _GAMAY = Path(__file__).parents[2]
-_PYSPARK_LEFT_OUT = ("jars", "data", "examples", "sbin", "kubernetes")  # each Spark has its own
-_COMPRESSION = 3  # higher ones take much longer and gain a few percent
+_PYSPARK_LEFT_OUT = ("jars", "data", "examples", "sbin", "kubernetes")  # part of every Spark installation
+_COMPRESSION = 3  # higher levels take much longer and save a few percent only
 
 
 def pack_environment(
     output: Path, *, prefix: Path = Path(sys.prefix), python: Path | None = None, kernels: Path | None = None
 ) -> None:
-    """Write the archive (`.tar.gz`), whole or not at all.
+    """Write the archive (`.tar.gz`) atomically.
 
-    prefix: of the virtual environment. python: the interpreter on the machines of the cluster; None: as on this machine.
-    kernels: a folder of compiled ones.
-    Raises InvalidConfigError for what is no virtual environment, or cannot be packed, NotFoundError, OSError.
+    prefix: of the virtual environment. python: the interpreter's path on the cluster's machines; None: as on this machine.
+    kernels: a folder of compiled kernels to include.
+    Raises InvalidConfigError if it is not a virtual environment or cannot be packed, NotFoundError, OSError.
     """
     configured = prefix / "pyvenv.cfg"
     if not configured.is_file():
@@ -58,11 +58,11 @@ def pack_environment(
 
 
 def submit_options(archive: Path, prefix: Path = Path(sys.prefix)) -> list[str]:
-    """Return what `spark-submit` is told, run in the folder that the environment is in.
+    """Return the options for `spark-submit`, to be run in the parent folder of the environment.
 
-    Executors have the archive unpacked in their working folders under the environment's name, and so have drivers in a
-    cluster. Other drivers find the environment itself there, and so does Spark on them, which asks data sources in Python by
-    the interpreter of executors.
+    Executors, and drivers in a cluster, have the archive unpacked under the environment's name in their working folders.
+    For other drivers the environment itself is at that path; their Spark also uses the executors' interpreter, to plan
+    Python data sources.
     """
     home = f"./{prefix.name}"
     return [
@@ -75,7 +75,7 @@ def submit_options(archive: Path, prefix: Path = Path(sys.prefix)) -> list[str]:
 
 
 def _files(prefix: Path, pyspark: Path) -> Iterator[Path]:
-    """Yield the files and links of an environment, without what PySpark brings for Java."""
+    """Yield the files and links of an environment, without PySpark's files for Java."""
     left_out = {pyspark / name for name in _PYSPARK_LEFT_OUT}
     for folder, folders, names in os.walk(prefix):
         here = Path(folder)
@@ -85,14 +85,14 @@ def _files(prefix: Path, pyspark: Path) -> Iterator[Path]:
 
 
 def _linked(member: tarfile.TarInfo, python: Path | None) -> tarfile.TarInfo:
-    """Return a file as it is packed: links to this machine's interpreter lead to another one where that is told."""
+    """Return an archive member, with links to this machine's interpreter redirected to `python`, unless that is None."""
     if python is not None and member.issym() and os.path.isabs(member.linkname) and member.name.startswith("bin/python"):
         member.linkname = str(python)
     return member
 
 
 def _at_home(text: str, python: Path | None) -> str:
-    """Return what `pyvenv.cfg` says where the interpreter has another path."""
+    """Return the contents of `pyvenv.cfg` for the interpreter at `python`."""
     if python is None:
         return text
     kept = [line for line in text.splitlines() if line.partition("=")[0].strip() not in ("home", "executable", "command")]
@@ -107,7 +107,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def _refuse_editable(library: Path) -> None:
-    """Raise InvalidConfigError for packages that lie elsewhere, and would not be packed; Gamay's own sources would be."""
+    """Raise InvalidConfigError for editable packages other than Gamay, since their sources would not be packed."""
     for file in sorted(library.glob("*.pth")):
         for line in file.read_text(encoding="utf-8").splitlines():
             named = Path(line.strip())

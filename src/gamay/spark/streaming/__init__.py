@@ -1,7 +1,8 @@
-"""Structured Streaming with the format `gamay`: micro-batches of Spark go in as segments, segments come out as rows.
+"""Structured Streaming with the format `gamay`: a sink of micro-batches, and a source of committed segments.
 
-In: rows of micro-batches, on executors. Out: segments of a table, each batch shown once. Start at `sink.GamayStreamWriter`.
+Sink. In: rows of micro-batches, on executors. Out: segments of a table, each batch published exactly once. Start at
+`sink.GamayStreamWriter`.
 
-And back, in: a table's snapshots. Out: the rows of segments that are new. Start at `source.GamayStreamReader`; what is new,
-and how an offset is written, is `feed`.
+Source. In: a table's snapshots. Out: the rows of new segments. Start at `source.GamayStreamReader`; `feed` determines which
+segments are new, and defines the offsets.
 """

@@ -1,8 +1,8 @@
-"""What is new in a table: the segments between two moments of it. Pure: from snapshots and offsets to names.
+"""The new segments of a table between two snapshots. Pure functions of snapshots and offsets.
 
-An offset is the set of segments that were read, or left out, with their CRCs: a query that starts again goes on exactly
-there, and a batch that runs again has the same segments. A set says more than a moment would: segments are shown in another
-order than they are made.
+An offset is the set of segments that were read or skipped, with their CRCs: a restarted query resumes exactly there, and a
+repeated batch has the same segments. A point in time would not suffice, since segments are not published in the order in
+which they are created.
 """
 
 import base64
@@ -16,11 +16,11 @@ from gamay.base.errors import ConflictError, InvalidConfigError
 
 _NUMBERS = re.compile(r"(\d+)")
 Seen = Mapping[str, int]
-"""Segments by name, with their CRCs: those that were read; of those that were left out `~crc`, which is negative."""
+"""CRCs of segments by name: `crc` for those that were read, `~crc`, which is negative, for those that were skipped."""
 
 
 def to_offset(seen: Seen) -> dict[str, Any]:
-    """Return a set of segments as Spark keeps it, packed: a table may have thousands.
+    """Return a set of segments as an offset for Spark, compressed, as a table may have thousands.
 
     >>> from_offset(to_offset({"trips_0": 17}))
     {'trips_0': 17}
@@ -30,7 +30,7 @@ def to_offset(seen: Seen) -> dict[str, Any]:
 
 
 def from_offset(offset: Mapping[str, Any]) -> dict[str, int]:
-    """Return the set that an offset stands for. Raises InvalidConfigError for what is no offset of this source."""
+    """Return the set of segments in an offset. Raises InvalidConfigError for an offset of another source."""
     try:
         lines = zlib.decompress(base64.b64decode(offset["packed"])).decode().split("\n")
         pairs = [line.partition(" ") for line in lines if line]
@@ -41,10 +41,10 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One moment of a typed table, as `ControllerClient.read_snapshot` tells it.
+    """A snapshot of a typed table, as `ControllerClient.read_snapshot` returns it.
 
-    on_replace: `fail`, `skip` or `read`. has_keys: rows replace those of their keys; then segments are made anew from rows
-    that were read, and all rows of others are changes.
+    on_replace: `fail`, `skip` or `read`. has_keys: whether rows replace those with their primary keys; then new versions of
+    segments have rows that were already read, and all rows of other segments are changes.
     """
 
     half: Mapping[str, Any]
@@ -52,14 +52,14 @@ class Feed:
     has_keys: bool
 
     def committed(self) -> dict[str, int]:
-        """Return the segments that queries see and that will not change any more."""
+        """Return the committed segments that queries see."""
         return {one["name"]: one["crc"] for one in self.half["segments"] if one["uri"] is not None}
 
     def after(self, seen: Seen, segments_max: int, within: Collection[str] | None = None) -> dict[str, int]:
-        """Return what is seen once a next batch was read, of a few segments more.
+        """Return the offset after the next batch, which reads up to `segments_max` more segments.
 
-        Segments that are gone are forgotten. within: those that may be read, None for all.
-        Raises ConflictError for a segment that has taken the place of some that were read, where that is to fail.
+        Deleted segments are removed from it. within: the segments that may be read, None for all.
+        Raises ConflictError for a segment that replaced some that were read, if `on_replace` is `fail`.
         """
         committed = self.committed()
         there = {*(one["name"] for one in self.half["segments"]), *self.half["hidden"]}
@@ -77,14 +77,14 @@ class Feed:
         return now
 
     def _is_known(self, name: str, seen: Seen) -> bool:
-        """Return whether the rows of a segment that is new were read already, or are not to be read."""
+        """Return whether to skip a new segment, as its rows were already read or are not wanted."""
         if self.has_keys and name in seen:
             return True  # compacted
         merged: Sequence[str] = next((one["mergedFrom"] for one in self.half["segments"] if one["name"] == name), [])
         if merged and all(one in seen for one in merged):
             return True
         if merged and self.has_keys:
-            return False  # a row that comes again is the same change
+            return False  # a row that is read again is the same change
         read = sorted(one for one in {name, *merged, *self._replaced_by(name)} if one in seen)
         if not read or self.on_replace == "read":
             return False
@@ -106,5 +106,5 @@ def to_read(start: Seen, end: Seen) -> dict[str, int]:
 
 
 def _in_order(name: str) -> list[int | str]:
-    """Return what sorts names as they count: `trips__0__9__…` before `trips__0__10__…`."""
+    """Return a sort key that orders numbers in names by value: `trips__0__9__…` before `trips__0__10__…`."""
     return [int(part) if part.isdigit() else part for part in _NUMBERS.split(name)]

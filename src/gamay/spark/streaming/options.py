@@ -1,4 +1,4 @@
-"""What `spark.readStream.format("gamay")` is told beyond what reads are told."""
+"""The options of `spark.readStream.format("gamay")`, in addition to those of reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ _NO_LIMIT = 2**31 - 1
 class StreamReadOptions:
     """The options of a stream of a table's committed segments.
 
-    starts_latest: whether segments are left out that are there when a query begins. on_replace: what is done with segments
-    that have taken the place of some that were read: `fail`, `skip` or `read`. fails_on_data_loss: whether a segment of a
-    batch that is gone is an error. segments_max: of a batch. only_latest: whether rows of a table with primary keys are left
-    out that do not count by the time of their batch.
+    starts_latest: whether to skip the segments that exist when a query starts. on_replace: the treatment of segments that
+    replace some that were read: `fail`, `skip` or `read`. fails_on_data_loss: whether a deleted segment of a batch is an
+    error. segments_max: the limit of a batch. only_latest: whether to skip rows of a table with primary keys that are no
+    longer valid at the time of their batch.
     """
 
     read: ReadOptions
@@ -28,7 +28,7 @@ class StreamReadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "StreamReadOptions":
-        """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
+        """Parse the options. Raises InvalidConfigError that suggests the most similar name for an unknown one."""
         given = Given(options, STREAM_READING, "reading a stream")
         return cls(
             ReadOptions.read_from(given),
@@ -40,7 +40,7 @@ class StreamReadOptions:
         )
 
     def check_one_type(self, halves: int) -> None:
-        """Raise InvalidConfigError for a hybrid table of which no half was chosen."""
+        """Raise InvalidConfigError for a hybrid table without a choice of its type."""
         if halves != 1:
             raise InvalidConfigError(
                 f"table '{self.read.cluster.table}' has an OFFLINE and a REALTIME half, which have the same rows at times: "

@@ -1,11 +1,11 @@
-"""`df.writeStream.format("gamay")`: each micro-batch becomes segments that are shown in one step, and never twice.
+"""`df.writeStream.format("gamay")`: the segments of each micro-batch are published atomically and exactly once.
 
-Executors build and upload segments, hidden, as those of `gamay.spark.writing.sink` do. The driver shows them together with a
-note in the table's records of the query's id and the batch's number (`gamay.controller.segments.lineage`). A batch that
-Spark runs again, for the driver died before Spark's checkpoint had it, finds that note: by it tasks write nothing, and the
-controller refuses what comes later, also from a driver that was believed dead.
+Executors build segments and upload them hidden, as in `gamay.spark.writing.sink`. The driver publishes them and atomically
+stores the query's id and the batch's number in the table's records (`gamay.controller.segments.lineage`). If Spark repeats a
+batch because the driver died before it was checkpointed, tasks find that number and write nothing, and the controller
+rejects later commits of the batch, including those of a driver that was assumed dead.
 
-Spark tells the number of a batch where it is committed, but the query's id to tasks only: these send it with their segments.
+Spark passes the number of a batch to the commit, but the query's id to tasks only, which return it with their segments.
 """
 
 from collections.abc import Iterator
@@ -36,17 +36,17 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class StreamWritten(WriterCommitMessage):
-    """What one task has uploaded. query_id: the same for all batches of a checkpoint."""
+    """The segments that one task uploaded. query_id: common to all batches of a checkpoint."""
 
     query_id: str
     segments: tuple[Announced, ...]
 
 
 class GamayStreamWriter(DataSourceStreamArrowWriter):
-    """The writes of a streaming query into a table; made on the driver for each batch, sent to executors.
+    """The writer of a streaming query into a table; created on the driver for each batch and sent to executors.
 
-    overwrite: each batch takes the place of all rows of the table (output mode `complete`).
-    Raises InvalidConfigError for options and columns that do not fit the table, NotFoundError for a table that is not there.
+    overwrite: each batch replaces all rows of the table (output mode `complete`).
+    Raises InvalidConfigError for options and columns that do not fit the table, NotFoundError for an unknown table.
     """
 
     def __init__(self, options: WriteOptions, struct: StructType, overwrite: bool) -> None:
@@ -78,7 +78,7 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
         context: Any = TaskContext.get()
         query_id, batch_id = context.getLocalProperty(_QUERY_ID), int(context.getLocalProperty(_BATCH_ID))
         schema, config = (orjson.loads(text) for text in self._documents)
-        # a driver that died has left segments of the same task, which the commit removes: names differ
+        # unique, since a dead driver may have left segments of this task, which the commit removes
         attempt = RANDOM_IDS.new()[:8]
         prefix = f"{self._job(query_id, batch_id).prefix}{context.partitionId():05d}_{attempt}"
         with self._options.cluster.client() as client:
@@ -89,7 +89,7 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
             return StreamWritten(query_id, tuple(TaskWriter(*parts).write(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Show a batch in one step, unless it was shown; remove what failed attempts have left of it."""
+        """Publish a batch atomically, unless it already was; remove the segments left by failed attempts."""
         told = [message for message in messages if isinstance(message, StreamWritten)]
         if not told:
             return
@@ -112,10 +112,10 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
             except BaseException as error:
                 job.remove_left(client, ())
                 if not isinstance(error, ConflictError) or not self._is_shown(client, query_id, batch_id):
-                    raise  # else another driver has shown it meanwhile
+                    raise  # else another driver has published it
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Remove what tasks have uploaded; nobody has seen it. What they have not told of goes with the next attempt."""
+        """Remove the batch's hidden segments; without a message from any task, the next attempt removes them."""
         for message in messages:
             if isinstance(message, StreamWritten):
                 with self._options.cluster.client() as client:

@@ -1,8 +1,8 @@
-"""`spark.readStream.format("gamay")`: the rows of a table's segments, as segments are committed.
+"""`spark.readStream.format("gamay")`: the rows of a table's segments as these are committed.
 
-The driver compares what was read with what there is (`gamay.spark.streaming.feed`); executors read segments as those of a
-DataFrame (`gamay.spark.reading.scan`). Of tables with primary keys each row is a change: all rows of new segments come,
-whichever count by then, unless only those are asked for that do. Rows that are still consumed come once their segment is
+The driver compares the segments read so far with the current ones (`gamay.spark.streaming.feed`); executors read segments as
+for a DataFrame (`gamay.spark.reading.scan`). In tables with primary keys each row is a change: all rows of new segments are
+returned, valid or not, unless an option restricts them to valid ones. Rows of consuming segments follow when these are
 committed.
 """
 
@@ -23,40 +23,40 @@ from gamay.spark.streaming.options import StreamReadOptions
 
 
 class GamayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream of some columns of a table, made on the driver; batches are read by executors.
+    """A stream of some columns of a table, planned on the driver; executors read its batches.
 
-    Raises as `GamayReader`, and InvalidConfigError for a hybrid table of which no half was chosen.
+    Raises as `GamayReader` does, and InvalidConfigError for a hybrid table without a choice of its type.
     """
 
     def __init__(self, options: StreamReadOptions, struct: StructType) -> None:
         self._options = options
         self._reader = GamayReader(options.read, struct)
         self._wanted = Wanted(tuple(struct.fieldNames()), (options.read.where,) if options.read.where else ())
-        self._target: set[str] | None = None  # of a query that ends: the segments that there were when it began
+        self._target: set[str] | None = None  # for the trigger availableNow: the segments when the query started
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a new query begins."""
+        """Return the offset at which a new query starts."""
         return to_offset(self._feed()[0].committed() if self._options.starts_latest else {})
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return how much a batch reads at most."""
+        """Return the limit of a batch."""
         return ReadMaxFiles(self._options.segments_max)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return where the next batch ends. Raises ConflictError for segments that replace some that were read."""
+        """Return the end offset of the next batch. Raises ConflictError as `Feed.after` does."""
         seen = from_offset(start)
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else len(seen) + 2**31
         after = self._feed()[0].after(seen, most, self._target)
         return start if after == seen else to_offset(after)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note what there is: a query that ends reads no more than that."""
+        """Restrict the query to the segments that exist now."""
         self._target = set(self._feed()[0].committed())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return what executors read of the segments between two offsets.
+        """Return the parts that executors read of the segments between two offsets.
 
-        Raises ConflictError for segments that are gone, unless they may be.
+        Raises ConflictError for segments that were deleted or replaced, unless data loss is tolerated.
         """
         feed, snapshot = self._feed()
         wanted = to_read(from_offset(start), from_offset(end))

@@ -1,4 +1,4 @@
-"""`python -m gamay.spark.topics`, and what to hand to `spark-submit`: repartitions a topic into that of a table."""
+"""`python -m gamay.spark.topics`, also the application for `spark-submit`: repartitions a topic into that of a table."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from gamay.spark.topics.job import BAD_MESSAGES, repartition
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the query until it ends; return the exit status: 0 when all was written."""
+    """Run the query until it ends; return the exit status: 0 on success."""
     parser = argparse.ArgumentParser(prog="gamay.spark.topics", description="Repartitions a topic into that of a table.")
     parser.add_argument("--controller", required=True, metavar="URL")
     parser.add_argument("--token", help="the Authorization header, such as 'Bearer …'")

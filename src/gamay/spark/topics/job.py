@@ -1,7 +1,7 @@
-"""`gamay.spark.repartition`: a topic of any partitions becomes the one that a keyed REALTIME table can consume.
+"""`gamay.spark.repartition`: copies a topic to one partitioned as a REALTIME table with primary keys requires.
 
-Tables with primary keys need all messages of a key in one partition of their topic, that which `segmentPartitionConfig`
-tells. A producer that does not see to that writes another topic, which this job follows.
+Such tables need all messages of a key in one partition of their topic, the one given by `segmentPartitionConfig`. Producers
+that do not ensure this write to another topic, from which this job reads.
 """
 
 from collections.abc import Mapping
@@ -38,18 +38,19 @@ def repartition(
     fail_on_data_loss: bool = True,
     trigger: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Start a streaming query that puts the messages of a topic into the one that a table consumes; return the query.
+    """Start a streaming query that copies the messages of a topic to the one that a table consumes; return the query.
 
-    Each message goes as it is, with its key, to the partition that the table's partition function tells of its row.
+    Each message is copied unchanged, with its key, to the partition that the table's partition function gives for its row.
 
-    table: a REALTIME table. from_topic: a topic of the table's stream. checkpoint: a folder for where the query has been.
-    source: keys of stream configs in which `from_topic` differs from the table's topic, such as its brokers. folder: where
-    the embedded log keeps its topics. partition_by: the column, None for that of the primary key. messages_per_batch: about,
-    None for all that there are. bad_messages: `skip` leaves out those that are no rows; they fail the query else.
-    trigger: as for `DataStreamWriter.trigger`; None ends when all that is there now was written.
+    table: a REALTIME table. from_topic: the topic to read. checkpoint: the folder of the query's checkpoint.
+    source: stream config keys in which `from_topic` differs from the table's topic, such as its brokers. folder: where the
+    embedded log keeps its topics. partition_by: the column, None for that of the primary key. messages_per_batch:
+    approximate, None for all available. bad_messages: `fail`, or `skip` to drop messages that are not rows.
+    fail_on_data_loss: whether messages that the source lost before they were read fail the query. trigger: the arguments of
+    `DataStreamWriter.trigger`; None stops when all messages available now are written.
 
-    Raises InvalidConfigError for what does not fit, NotFoundError for a table or topic that is not there, and the errors of
-    the stream and of `HttpService.request`.
+    Raises InvalidConfigError for invalid arguments, NotFoundError for an unknown table or topic, and the errors of the
+    stream and of `HttpService.request`.
     """
     if bad_messages not in BAD_MESSAGES:
         raise InvalidConfigError(f"bad_messages must be one of {', '.join(BAD_MESSAGES)}, not '{bad_messages}'")
@@ -61,7 +62,7 @@ def repartition(
     read = TopicAddress(_with_topic({**written.keys, **(source or {})}, from_topic), folder)
     _check(read, written, num_partitions, column)
     placement = Placement(written, column, schema.to_json(), config.to_json(), bad_messages == "skip")
-    Placer(placement)  # what is wrong with its decoder is told here
+    Placer(placement)  # raises the errors of its decoder here
     with open_producer(written):
         pass
     spark.dataSource.register(TopicSource)
@@ -83,7 +84,7 @@ def _documents(client: ControllerClient, table: str) -> tuple[Schema, TableConfi
 
 
 def _keys(config: TableConfig) -> dict[str, str]:
-    """Return the stream config of a table's topic."""
+    """Return the stream config keys of a table's topic."""
     topics = stream_configs(config)
     if len(topics) != 1:
         raise InvalidConfigError(f"table '{config.typed_name}' consumes {len(topics)} topics; one can be repartitioned into")

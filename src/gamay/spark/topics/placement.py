@@ -1,4 +1,4 @@
-"""To which partition of the other topic each message belongs."""
+"""Assignment of messages to partitions of the target topic."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,10 +23,10 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What executors need to know to put messages in their place.
+    """The parameters by which executors assign messages to partitions.
 
-    to: the topic that is written. column: by whose values; schema and config are those of the table, as JSON. skips: whether
-    messages are left out whose place is not known, else they are errors.
+    to: the target topic. column: the partition column; schema and config are those of the table, as JSON. skips: whether
+    messages without a definite partition are dropped; else they are errors.
     """
 
     to: TopicAddress
@@ -41,16 +41,16 @@ class Placement:
 
     @classmethod
     def from_json(cls, text: str) -> "Placement":
-        """Read what `to_json` wrote."""
+        """Parse the result of `to_json`."""
         document = orjson.loads(text)
         return cls(**{**document, "to": TopicAddress(**document["to"])})
 
 
 class Placer:
-    """Tells the partitions of messages, by the values that a table has of them; it belongs to one task."""
+    """An assignment of messages to partitions by the values that they have in a table. For one task; not thread-safe."""
 
     def __init__(self, placement: Placement) -> None:
-        """Raises InvalidConfigError for a decoder that there is not."""
+        """Raises InvalidConfigError for an unknown or misconfigured decoder."""
         ingestion = {k: v for k, v in (placement.config.get("ingestionConfig") or {}).items() if k != "filterConfig"}
         schema = Schema.from_json(placement.schema).value
         config = TableConfig.from_json({**placement.config, "ingestionConfig": ingestion}).value
@@ -60,10 +60,10 @@ class Placer:
         self._partitions = partitioner(schema, config, placement.column)
 
     def partitions(self, keys: pa.Array, values: pa.Array) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        """Return the partition of each message, NOWHERE for those that are to be left out.
+        """Return the partition of each message, NOWHERE for those to drop.
 
-        keys, values: binary [n]. Raises RecordError for a message that is no row, or has rows of several partitions, unless
-        these are left out. Messages without a value are left out: no row comes of them.
+        keys, values: binary [n]. Raises RecordError for a message that is not a row, or has rows of several partitions,
+        unless the placement skips these. Messages without a value have no row and are dropped.
         """
         count = len(values)
         batch = MessageBatch(
@@ -76,7 +76,7 @@ class Placer:
             rows = self._pipeline.apply(decoded.rows)
             of_row = np.asarray(self._partitions(rows))
             messages = np.asarray(decoded.message_of_row)[self._pipeline.origins]
-            found[messages] = of_row  # of a message with several rows, the last one's
+            found[messages] = of_row  # for a message with several rows, that of the last one
             bad += [
                 Undecodable(int(decoded.message_of_row[row]), why) for row, why in sorted(self._pipeline.dropped.items())
             ]
@@ -94,9 +94,9 @@ class Placer:
 
 
 def partition_column(schema: Schema, config: TableConfig, wanted: str | None) -> tuple[str, int]:
-    """Return the column by which a table's rows are partitioned, and into how many partitions.
+    """Return the partition column of a table, and the number of partitions.
 
-    wanted: which of several, None for that of the primary key. Raises InvalidConfigError when the config names none.
+    wanted: selects one of several, None prefers one of the primary key. Raises InvalidConfigError if the config has none.
     """
     partitioning = config.indexing.segment_partition
     columns = {} if partitioning is None else partitioning.columns

@@ -1,4 +1,4 @@
-"""Writing messages to chosen partitions of a topic: of the embedded log, or of Kafka."""
+"""Producers that write to given partitions of a topic, in the embedded log or Kafka."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,15 +22,15 @@ _OF_CONSUMERS = (
 
 
 class TopicProducer(AbstractContextManager["TopicProducer"], Protocol):
-    """Writes messages; left without an error, all are durable."""
+    """A producer and context manager; all messages are durable when its block exits without an error."""
 
     def send(self, partition: int, messages: pa.RecordBatch) -> None:
-        """Write messages of the columns `timestamp_ms`, `key` and `value` to a partition, in their order."""
+        """Write messages with the columns `timestamp_ms`, `key` and `value` to a partition, in order."""
         ...
 
 
 def open_producer(topic: TopicAddress) -> TopicProducer:
-    """Return a producer. Raises InvalidConfigError for a stream type that cannot be written, NotFoundError."""
+    """Return a producer. Raises InvalidConfigError for a stream type without one, and NotFoundError for the topic."""
     config = topic.config
     kind = config.stream_type.lower()
     if kind == "log":
@@ -43,7 +43,7 @@ def open_producer(topic: TopicAddress) -> TopicProducer:
 
 
 class LogProducer:
-    """A producer of the embedded log, which notes by itself when a message was written."""
+    """A producer for the embedded log, which sets timestamps itself."""
 
     def __init__(self, topic: TopicAddress) -> None:
         folder = topic.config.properties.get("folder") or topic.folder
@@ -58,12 +58,12 @@ class LogProducer:
         self._producer.close()
 
     def send(self, partition: int, messages: pa.RecordBatch) -> None:
-        """Append messages; they are durable then."""
+        """Append messages durably."""
         self._producer.send(messages.column("value"), messages.column("key"), partition)
 
 
 class KafkaProducer:
-    """A producer of Kafka; idempotent, so that what it sends again after a lost answer comes once and in order."""
+    """An idempotent producer for Kafka: messages resent after a lost acknowledgement are stored once and in order."""
 
     def __init__(self, topic: TopicAddress) -> None:
         import confluent_kafka
@@ -85,7 +85,7 @@ class KafkaProducer:
                 raise TransientStreamError(f"Kafka topic '{self._topic}': {left} messages were not acknowledged in time")
 
     def send(self, partition: int, messages: pa.RecordBatch) -> None:
-        """Hand messages over; `__exit__` waits for them."""
+        """Enqueue messages; `__exit__` waits for their acknowledgement."""
         rows = zip(*(messages.column(name).to_pylist() for name in ("timestamp_ms", "key", "value")), strict=True)
         for number, (timestamp, key, value) in enumerate(rows):
             self._produce(partition, key, value, max(timestamp, 0))

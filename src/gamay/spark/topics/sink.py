@@ -1,6 +1,6 @@
-"""The messages of a batch into the topic that is repartitioned, by tasks; what a task has written stays.
+"""The sink of repartitioned messages: tasks write to the target topic, without rollback.
 
-A task that is run again writes its messages again: each comes at least once, and those of a key in their order.
+A repeated task writes its messages again, so delivery is at least once, and in order for each key.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from gamay.spark.topics.producers import open_producer
 
 
 class RepartitionWriter(DataSourceStreamArrowWriter):
-    """The writes of a streaming query into a topic; made on the driver, sent to executors."""
+    """The writer of a streaming query into a topic; created on the driver and sent to executors."""
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the messages of one Spark partition, each to its partition of the topic. Raises as `Placer.partitions`."""
+        """Write the messages of one Spark partition, each to its topic partition. Raises as `Placer.partitions` does."""
         placer = Placer(self._placement)
         with open_producer(self._placement.to) as producer:
             for batch in iterator:
@@ -32,7 +32,7 @@ class RepartitionWriter(DataSourceStreamArrowWriter):
         return WriterCommitMessage()
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Do nothing: what tasks have written is there."""
+        """Do nothing: the messages are already written."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """Do nothing: the batch is run again."""
+        """Do nothing: Spark repeats the batch."""

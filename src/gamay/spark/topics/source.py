@@ -1,7 +1,7 @@
-"""The messages of a topic as a stream of Spark: any stream type of Gamay's whose offsets are whole numbers.
+"""The messages of a topic as a Spark stream, for any of Gamay's stream types with integer offsets.
 
-Offsets of Spark are `{partition: next offset}`. One partition of the topic is one Spark partition of a batch, so that
-messages stay in their order.
+Spark's offsets are `{partition: next offset}`. Each topic partition is one Spark partition of a batch, which keeps messages
+in order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Span(InputPartition):
-    """Messages of one partition, from an offset up to, not including, another."""
+    """A range of messages of one partition: from offset `start` up to, not including, `end`."""
 
     partition: int
     start: int
@@ -38,7 +38,7 @@ class Span(InputPartition):
 
 
 class TopicSource(DataSource):
-    """A topic to read (option `topic`), or one to write repartitioned (option `placement`); both as JSON, made by `job`."""
+    """A topic to read (option `topic`) or the target of a repartitioning (option `placement`), as JSON from `job`."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,33 +57,33 @@ class TopicSource(DataSource):
 
 
 class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The messages of a topic from the first that there is; made on the driver, batches are read by executors.
+    """A stream of a topic's messages from the first available one; planned on the driver, read by executors.
 
-    messages_max: of a batch, None for all. may_lose: whether messages may be gone before they were read.
+    messages_max: the approximate limit of a batch, None for none. may_lose: whether lost messages are tolerated.
     """
 
     def __init__(self, topic: TopicAddress, messages_max: int | None, may_lose: bool) -> None:
         self._topic = topic
         self._messages_max = messages_max
         self._may_lose = may_lose
-        self._target: dict[str, int] | None = None  # of a query that ends
+        self._target: dict[str, int] | None = None  # for the trigger availableNow: the ends when the query started
 
     def initialOffset(self) -> dict[str, int]:
-        """Return where a new query begins: at the first message of each partition."""
+        """Return the offset at which a new query starts: the first message of each partition."""
         return self._begins({}, self._ends())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return how much a batch reads at most."""
+        """Return the limit of a batch."""
         return ReadAllAvailable() if self._messages_max is None else ReadMaxRows(self._messages_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note what there is: a query that ends reads no more than that."""
+        """Restrict the query to the messages that exist now."""
         self._target = self._ends()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return where the next batch ends.
+        """Return the end offset of the next batch.
 
-        Raises ConflictError for a topic that ends before what was read, TransientStreamError, PermanentStreamError.
+        Raises ConflictError if the topic ends before the offset already read, TransientStreamError, PermanentStreamError.
         """
         ends = self._ends() if self._target is None else self._target
         shorter = next((p for p, end in ends.items() if end < start.get(p, 0)), None)
@@ -99,12 +99,12 @@ class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {p: max(min(end, begins[p] + share), begins[p]) for p, end in ends.items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return what executors read between two offsets."""
+        """Return the ranges that executors read between two offsets."""
         begins = self._begins(start, end)
         return [Span(int(p), begins[p], end[p]) for p in sorted(end, key=int) if begins[p] < end[p]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of one of the partitions. Raises ConflictError for messages that are gone."""
+        """Yield the messages of one of the partitions. Raises ConflictError for lost messages, unless tolerated."""
         assert isinstance(partition, Span)
         consumer = self._topic.open().partition_consumer(partition.partition)
         at, end = IntegerOffset(partition.start), IntegerOffset(partition.end)
@@ -134,7 +134,7 @@ class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             consumer.close()
 
     def _begins(self, start: dict[str, int], ends: dict[str, int]) -> dict[str, int]:
-        """Return where each partition goes on; one that was not read before, at its first message."""
+        """Return where each partition resumes; a new one starts at its first message."""
         metadata = self._topic.open().metadata()
         try:
             return {p: start[p] if p in start else _number(metadata.offset(int(p), SMALLEST)) for p in ends}

@@ -1,4 +1,4 @@
-"""A topic as executors are told of it."""
+"""The address of a topic, as sent to executors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext
 
 @dataclass(frozen=True, slots=True)
 class TopicAddress:
-    """A topic, and how it is reached; sent to executors.
+    """A topic, and how to access it; sent to executors.
 
-    keys: a map of `streamConfigMaps`. folder: where the embedded log keeps its topics; None for other streams.
+    keys: an element of `streamConfigMaps`. folder: where the embedded log keeps its topics; None for other streams.
     """
 
     keys: Mapping[str, str]
@@ -21,7 +21,7 @@ class TopicAddress:
 
     @property
     def config(self) -> StreamConfig:
-        """Return the keys, read. Raises InvalidConfigError."""
+        """Parse the keys. Raises InvalidConfigError."""
         return StreamConfig.parse(self.keys)
 
     def open(self) -> StreamConsumerFactory:

@@ -1,5 +1,5 @@
-"""DataFrames to tables: rows to hidden segments, shown at once; what an overwrite replaces.
+"""Writing DataFrames to tables: rows become hidden segments, which are published atomically with what they replace.
 
-In: options, a table's schema and config. Out: the layout of segments (`layout`), then segments, or, by `dry_run`, how large
-they would be. Start at `sink`.
+In: options, a table's schema and config. Out: the layout of segments (`layout`), then segments, or only their sizes
+(`dry_run`). Start at `sink`.
 """

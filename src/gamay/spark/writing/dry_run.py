@@ -1,4 +1,4 @@
-"""`gamay.spark.dry_run`: which segments a write would make, and how large they would be."""
+"""`gamay.spark.dry_run`: the segments that a write would create, and their sizes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,11 +24,11 @@ _COLUMNS = "segment STRING, rows BIGINT, bytes BIGINT, archiveBytes BIGINT"
 
 
 def dry_run(frame: Any, controller: str, table: str, **options: str) -> Any:
-    """Return a DataFrame of the segments that writing a DataFrame would make: `segment`, `rows`, `bytes`, `archiveBytes`.
+    """Return a DataFrame of the segments that a write would create: `segment`, `rows`, `bytes`, `archiveBytes`.
 
-    Executors build them when that is used, and drop them; nothing is uploaded, and no table created. bytes: on the disk of
-    a server. archiveBytes: in the deep store. options: of a write in the format `gamay`.
-    Raises InvalidConfigError, NotFoundError for a table that is not there and not to be created, and the errors of
+    Executors build and delete the segments when it is evaluated; nothing is uploaded, and no table is created. bytes: on a
+    server's disk. archiveBytes: in the deep store. options: of a write in the format `gamay`.
+    Raises InvalidConfigError, NotFoundError for an unknown table unless it is to be created, and the errors of
     `HttpService.request`.
     """
     wanted = WriteOptions.of({"controller": controller, "table": table, **options}, RANDOM_IDS.new)

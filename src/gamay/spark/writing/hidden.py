@@ -1,4 +1,4 @@
-"""Segments that are uploaded, and hidden until the write that they are of is complete."""
+"""Uploaded segments that are hidden until their write is complete."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ IN_PROGRESS = "IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """An uploaded segment that nobody sees yet. entry: the id of its replacement. size_bytes: of its archive."""
+    """An uploaded hidden segment. entry: the id of its lineage entry. size_bytes: of its archive."""
 
     name: str
     entry: str
@@ -25,17 +25,17 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """segments: those that go. rewritten: those that have the rows which stay."""
+    """The segments that an overwrite replaces. rewritten: new hidden segments with the rows of these that remain."""
 
     segments: tuple[str, ...]
     rewritten: tuple[Announced, ...]
 
 
 def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path, name: str, num_docs: int) -> Announced:
-    """Announce the segment in a folder of its name, and upload it, with the attempts that the options allow.
+    """Start a lineage entry for the segment in a folder of its name, and upload it, with the attempts set in the options.
 
-    Raises the errors of `HttpService.request`, and ConflictError when the announcement was reverted meanwhile: the write was
-    given up, and whoever did that has not seen this segment.
+    Raises the errors of `HttpService.request`, and ConflictError if the entry was reverted during the upload: the write was
+    aborted without deleting this segment, which is deleted here.
     """
     from gamay.spark.building.target import ARCHIVE_SUFFIX  # loads the engine, see `gamay.spark.writing.sink`
 

@@ -1,4 +1,4 @@
-"""By what the rows of a write are parted into segments, and in which order they are there."""
+"""The layout of a write: the partitioning of rows into segments, and their order within segments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,16 @@ from gamay.model.types import DataType
 from gamay.spark.source_options import WriteOptions
 
 _PARTS_OF_CONSUMED = 4  # <table>__<partition>__<sequence>__<time>
-_SOME_PARTITIONS = ".partition.ids"  # of a stream of which only these are consumed
+_SOME_PARTITIONS = ".partition.ids"  # the key for the partitions to consume, if not all
 
 
 @dataclass(frozen=True, slots=True)
 class WriteLayout:
     """The layout of segments.
 
-    partition_column: of whose partitions each segment has one, None for any rows. sort_columns: by which rows are in order.
-    names_partition: whether the names of segments tell their partition, by which REALTIME tables know where keys belong.
+    partition_column: the column by which rows are partitioned, one partition per segment; None for no partitioning.
+    sort_columns: the sort order of rows. names_partition: whether names of segments contain their partition, from which
+    REALTIME tables derive the partition of keys.
     """
 
     partition_column: str | None
@@ -29,10 +30,10 @@ class WriteLayout:
 
     @classmethod
     def of(cls, options: WriteOptions, schema: Schema, config: TableConfig) -> "WriteLayout":
-        """Return the layout that options ask for, and without them the table's config.
+        """Return the layout by the options, or else by the table's config.
 
-        Raises InvalidConfigError for columns that are not there or do not fit the config, and for a table with primary keys
-        whose partitions cannot be known.
+        Raises InvalidConfigError for columns that are unknown or do not fit the config, and for a REALTIME table with
+        primary keys whose partitions are not configured.
         """
         is_realtime = config.table_type is TableType.REALTIME
         by = _partition_column(options, schema, config)
@@ -44,7 +45,7 @@ class WriteLayout:
         return cls(by, _sort_columns(options, schema, config), is_realtime)
 
     def name(self, base: str, table: str, partition: int, now_ms: int) -> str:
-        """Return the name of a segment. base: what tells it from others. table: raw.
+        """Return the name of a segment. base: its unique part. table: the raw name.
 
         >>> WriteLayout(None, (), True).name("trips_job-1_0", "trips", 3, 0)
         'trips_job-1_0__trips__3__19700101T0000Z__spark'
@@ -56,9 +57,9 @@ class WriteLayout:
 
 
 def check_stream_partitions(layout: WriteLayout, config: TableConfig, segments: Iterable[str]) -> None:
-    """Raise InvalidConfigError when a REALTIME table's config has other partitions of its keys than its stream.
+    """Raise InvalidConfigError if a REALTIME table's config partitions keys differently than its stream.
 
-    segments: the names of the table's segments, of which those that were consumed tell the partitions of the stream.
+    segments: the names of the table's segments; the consumed ones contain the partitions of the stream.
     """
     partitioning = config.indexing.segment_partition
     if not config.has_keys or layout.partition_column is None or partitioning is None:

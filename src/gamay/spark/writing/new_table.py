@@ -1,4 +1,4 @@
-"""Making the table that a DataFrame is to be written to, of its columns."""
+"""Creation of a table from the columns of a DataFrame."""
 
 from typing import Any
 
@@ -17,10 +17,9 @@ _ROLES = ("dimensionFieldSpecs", "metricFieldSpecs")
 
 
 def create_table(client: ControllerClient, options: WriteOptions, columns: pa.Schema) -> None:
-    """Create an OFFLINE table and its schema, unless there is one.
+    """Create an OFFLINE table and its schema, unless the table exists.
 
-    Raises InvalidConfigError for a time column that is not there or whose format must be said, and for a table config that
-    does not fit.
+    Raises InvalidConfigError for a time column that is missing or needs a format, and for an invalid table config.
     """
     table = options.cluster.table
     if table in client.list_tables():
@@ -29,12 +28,12 @@ def create_table(client: ControllerClient, options: WriteOptions, columns: pa.Sc
     try:
         client.add_table_configs({"tableName": table, "schema": schema.to_json(), "offline": config.to_json()})
     except ConflictError:
-        if table not in client.list_tables():  # else another one was faster
+        if table not in client.list_tables():  # else another process created it
             raise
 
 
 def new_documents(options: WriteOptions, columns: pa.Schema) -> tuple[Schema, TableConfig]:
-    """Return the schema and config that a new table has. Raises InvalidConfigError as `create_table`."""
+    """Return the schema and config of the new table. Raises InvalidConfigError as `create_table` does."""
     schema = Schema.from_json(_with_time(infer_schema(options.cluster.table, columns), options)).value
     config = TableConfig.from_json(_config(options)).value
     validate_schema(schema)

@@ -1,7 +1,8 @@
-"""What an overwrite with `replaceWhere` takes the place of: segments, and of others the rows that the condition holds for.
+"""The rows that an overwrite with `replaceWhere` replaces: whole segments, or the rows of a segment that satisfy it.
 
-A segment all of whose rows satisfy the condition goes, one none of whose rows do stays, as the bounds in their records
-tell. Of a segment with both, the rows that stay are written anew, into a segment that takes its place in the same step.
+A segment is replaced if all of its rows satisfy the condition, and kept if none does; it is read only if the bounds in its
+record do not decide that. If some rows do, the others are rewritten into a new segment, which replaces it in the same atomic
+step.
 """
 
 from collections.abc import Sequence
@@ -31,12 +32,12 @@ from gamay.sql.parser import parse_query
 
 
 def check_condition(where: str, schema: Schema, config: TableConfig) -> None:
-    """Raise InvalidConfigError for a `replaceWhere` that is no condition over a table's columns."""
+    """Raise InvalidConfigError for a `replaceWhere` that is not a condition over a table's columns."""
     check_where(where, schema, config.raw_name, "replaceWhere")
 
 
 def check_inside(folder: Path, where: str, schema: Schema) -> None:
-    """Raise InvalidConfigError when a new segment has a row for which `replaceWhere` does not hold: it would come twice."""
+    """Raise InvalidConfigError if a new segment has a row that fails `replaceWhere`: it could duplicate a kept one."""
     segment = open_segment(folder, verify=False)
     try:
         outside = sum(len(rows) for rows in _docs(_outside(where, schema), segment))
@@ -51,7 +52,7 @@ def check_inside(folder: Path, where: str, schema: Schema) -> None:
 def replaced_by(
     options: WriteOptions, client: ControllerClient, schema: Schema, config: TableConfig, prefix: str
 ) -> Replaced:
-    """Return what goes; the rows of it that stay are uploaded, hidden, in segments named by a prefix."""
+    """Return the replaced segments, after uploading their remaining rows in hidden segments named with a prefix."""
     read = ReadOptions(options.cluster)
     snapshot = client.read_snapshot(options.cluster.table, "OFFLINE")
     touched = plan_segments(snapshot, options.replace_where)

@@ -1,4 +1,4 @@
-"""What one task writes: its rows as segments, each uploaded, announced to be hidden, as soon as it is full."""
+"""The write of one task: its rows become segments, each passed on, for example uploaded hidden, as soon as it is full."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,18 +25,18 @@ from gamay.spark.writing.layout import WriteLayout
 from gamay.spark.writing.replaced_rows import check_inside
 
 Put: TypeAlias = Callable[[Path, str, int], Announced]
-"""What is done with a segment in a folder of its name, of so many rows."""
+"""A function that takes the folder of a built segment, its name and its number of rows."""
 
 
 class TaskWriter:
-    """Writes the rows of one Spark partition.
+    """A writer of the rows of one Spark partition.
 
-    Rows go through the table's ingestion config, and into segments by a `WriteLayout`. reports: of the segments so far.
-    reading: of the rows that they are made of, once all are written.
+    Rows pass through the table's ingestion config into segments with a `WriteLayout`. reports: the reports on segments so
+    far. reading: the report on the input rows, complete once all are written.
     """
 
     def __init__(self, options: WriteOptions, schema: Schema, config: TableConfig, put: Put, prefix: str) -> None:
-        """put: keeps a segment that is built. prefix: of the names of the segments."""
+        """put: stores a built segment. prefix: of the names of segments."""
         self._options = options
         self._schema = schema
         self._config = config
@@ -54,9 +54,9 @@ class TaskWriter:
         self._partitions = None if by is None else partitioner(schema, config, by)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Announced]:
-        """Yield each segment once it is uploaded.
+        """Yield each segment once it is stored.
 
-        Raises RecordError for values that no column takes, InvalidConfigError, and the errors of `HttpService.request`.
+        Raises RecordError for values that cannot be converted, InvalidConfigError, and the errors of `HttpService.request`.
         """
         pipeline, phases = Pipeline(self._schema, self._config), Phases(SYSTEM_CLOCK)
         for batch in phases.over("read", batches):

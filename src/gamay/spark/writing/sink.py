@@ -1,12 +1,12 @@
-"""`df.write.format("gamay")`: executors build segments and upload them, hidden; the driver shows all of them in one step.
+"""`df.write.format("gamay")`: executors build segments and upload them hidden; the driver publishes them atomically.
 
-Each uploaded segment is announced before as one that will replace others (segment lineage), so that no query sees it. The
-commit ends these announcements together with one of what is replaced: queries see all that was there, then all that is new.
+Before a segment is uploaded, an entry in the segment lineage is started for it, so that no query sees it. The commit ends
+these entries together with one for the replaced segments, so queries see either all old or all new segments.
 
-Segments are named `<table>_job-<id>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or
-came second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
+Segments are named `<table>_job-<id>_<partition>_<attempt>_<number>`. By their names, segments of failed or duplicate task
+attempts are found and removed, and a job that finds its own segments visible in the table is already complete.
 
-Spark makes the writer in one process, and has another one commit: modules that load the engine are imported where they are
+Spark creates the writer in one process and commits in another, so modules that load the engine are imported where they are
 used.
 """
 
@@ -41,7 +41,7 @@ ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has uploaded. reports: of these segments. reading: of the rows that they are made of."""
+    """The segments that one task uploaded. reports: on these segments. reading: on the input rows."""
 
     segments: tuple[Announced, ...]
     reports: tuple[SegmentReport, ...] = ()
@@ -50,7 +50,7 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class HiddenJob:
-    """The segments of one write, by their names, from their upload to the moment when all of them are shown."""
+    """The segments of one write, identified by their names, from their upload until they are published."""
 
     table: str
     table_type: str
@@ -58,22 +58,22 @@ class HiddenJob:
 
     @property
     def prefix(self) -> str:
-        """Return how the names of its segments begin."""
+        """The common prefix of the names of its segments."""
         return f"{self.table}_job-{self.job_id}_"
 
     def is_visible(self, client: ControllerClient) -> bool:
-        """Return whether queries see segments of it."""
+        """Return whether queries see its segments."""
         return any(
             name.startswith(self.prefix) for name in client.list_segments(self.table, self.table_type, queried_only=True)
         )
 
     def remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
-        """Remove its segments that nobody sees and that are not to be kept, and what announced them."""
+        """Remove its hidden segments except those to keep, and revert their lineage entries."""
         stay = set(kept)
         for entry_id, entry in client.lineage(self.table, self.table_type).items():
             ours = [name for name in entry["segmentsTo"] if name.startswith(self.prefix) and name not in stay]
             if ours and entry["state"] == IN_PROGRESS:
-                with suppress(ConflictError):  # another driver of the job has shown them meanwhile
+                with suppress(ConflictError):  # another driver of the job has published them
                     client.revert_replace(self.table, entry_id, self.table_type)
         stay.update(client.list_segments(self.table, self.table_type, queried_only=True))
         found = client.list_segments(self.table, self.table_type)
@@ -83,9 +83,9 @@ class HiddenJob:
 
 
 class GamayWriter(DataSourceArrowWriter):
-    """One write of a DataFrame into a table; made on the driver, sent to executors, and back to the driver for the commit.
+    """One write of a DataFrame into a table; created on the driver, and sent to executors and the committing process.
 
-    Raises InvalidConfigError for options and columns that do not fit the table, NotFoundError for a table that is not there.
+    Raises InvalidConfigError for options and columns that do not fit the table, NotFoundError for an unknown table.
     """
 
     def __init__(self, options: WriteOptions, struct: StructType, overwrite: bool) -> None:
@@ -133,7 +133,7 @@ class GamayWriter(DataSourceArrowWriter):
             return Written(tuple(writer.write(iterator)), tuple(writer.reports), (writer.reading,))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Show what was written, and hide what it replaces, in one step; remove what failed attempts have left."""
+        """Atomically publish the new segments and hide those replaced; remove the segments left by failed attempts."""
         if self._is_done:
             return
         table, kind = self._options.cluster.table, self._options.table_type
@@ -146,17 +146,17 @@ class GamayWriter(DataSourceArrowWriter):
                 entries = [*(one.entry for one in written), *(one.entry for one in replaced.rewritten)]
                 if replaced.segments:
                     entries.append(client.start_replace(table, replaced.segments, [], kind))
-                if entries:  # ended once, they may be ended again: an answer may be lost
+                if entries:  # ending is idempotent, so it is retried if a response is lost
                     with_attempts(lambda: client.end_replaces(table, entries, kind), ATTEMPTS)
             except BaseException as error:
                 self._job.remove_left(client, ())
                 if not isinstance(error, ServiceError) or not self._job.is_visible(client):
-                    raise  # else it has ended, and only the answer was lost
+                    raise  # else it succeeded, and only the response was lost
         reports = [report for message in told for report in message.reports]
         self._telling.complete(reports, [report for message in told for report in message.reading])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks have uploaded; nobody has seen it."""
+        """Remove the hidden segments that tasks uploaded."""
         if self._is_done:
             return
         self._telling.fail()
@@ -164,7 +164,7 @@ class GamayWriter(DataSourceArrowWriter):
             self._job.remove_left(client, ())
 
     def _replaced(self, client: ControllerClient) -> Replaced:
-        """Return what the new segments take the place of; the rows of it that stay are uploaded, hidden."""
+        """Return the segments to replace, after uploading their remaining rows in hidden segments."""
         table = self._options.cluster.table
         if not self._overwrite:
             return Replaced((), ())
@@ -180,10 +180,10 @@ class GamayWriter(DataSourceArrowWriter):
 
 
 def read_documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
-    """Return the schema and config of the table to write to.
+    """Return the schema and config of the target table.
 
-    Raises NotFoundError when it is not there, ConflictError when it has primary keys and rows of a condition are replaced,
-    InvalidConfigError as `WriteLayout.of` and `check_stream_partitions`, and QueryError for a condition that does not fit.
+    Raises NotFoundError if it does not exist, ConflictError if it has primary keys and `replaceWhere` is set,
+    and InvalidConfigError for an invalid condition and as `WriteLayout.of` and `check_stream_partitions` do.
     """
     table, kind = options.cluster.table, options.table_type
     try:

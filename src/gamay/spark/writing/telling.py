@@ -1,4 +1,4 @@
-"""What a write tells of itself where its options ask for that: a summary as JSON, and OpenLineage events."""
+"""The optional reports of a write: a summary as JSON, and OpenLineage events."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ _ABORTED = "the write was aborted; the exception that Spark raised says why"
 
 
 class WriteTelling:
-    """Tells what became of one write; sent from the driver's process that plans it to the one that ends it.
+    """A reporter of the outcome of one write; sent from the driver process that plans it to the one that commits it.
 
-    Raises InvalidConfigError when events are asked for and OpenLineage's client is not installed.
+    Raises InvalidConfigError if events are enabled and OpenLineage's client is not installed.
     """
 
     def __init__(self, options: WriteOptions, schema: Schema) -> None:
@@ -28,16 +28,16 @@ class WriteTelling:
         self._run = LineageRun.begin(f"gamay.write.{typed}") if options.open_lineage else None
 
     def begin(self) -> None:
-        """Tell that tasks are about to begin."""
+        """Report the start of the write."""
         if self._run is not None:
             self._run.tell(RunState.START, (), (self._table,))
 
     def keep(self) -> None:
-        """Tell that there is nothing to do: the table has the segments of the job already."""
+        """Report that nothing was done, as the table already has the segments of the job."""
         self._write("KEPT", {})
 
     def complete(self, reports: Sequence[SegmentReport], reading: Sequence[SegmentReport]) -> None:
-        """Tell that queries see the rows. reports: of segments. reading: of what tasks have made them of."""
+        """Report that queries see the rows. reports: on segments. reading: on the input rows of tasks."""
         seconds = (SYSTEM_CLOCK.now_ms() - self._begun_ms) / 1000
         report = BuildReport(tuple(reports), seconds, 0, tuple(reading))
         self._write("COMPLETED", {"build": report.summary()})
@@ -46,7 +46,7 @@ class WriteTelling:
             self._run.tell(RunState.COMPLETE, (), (written,))
 
     def fail(self) -> None:
-        """Tell that nothing was written."""
+        """Report that the write was aborted."""
         self._write("FAILED", {"error": _ABORTED})
         if self._run is not None:
             self._run.tell(RunState.FAIL, (), (self._table,), _ABORTED)
