@@ -13,8 +13,8 @@ class TableCounts:
     total_s: total time of its queries, including failed ones; pruning_s: the part before segments were read. took: the
     distribution of query times.
     deserialization_s, waiting_s, serialization_s: in addition, for queries from other processes. missing_segments:
-    requested segments that were not here. freshness_lag_ms: for the last query that read consuming segments, the age of the
-    oldest of their last rows; None before.
+    requested segments that this server did not have. freshness_lag_ms: for the last query that read consuming segments, the
+    age of the oldest of their last rows; None before.
     """
 
     queries: int = 0

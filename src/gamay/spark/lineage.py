@@ -102,7 +102,7 @@ class LineageRun:
             client = OpenLineageClient()
             client.emit(self._event(state, inputs, outputs, error))
             client.close()
-        except Exception as reason:  # noqa: BLE001 - of any transport; the job goes on
+        except Exception as reason:  # noqa: BLE001 - transports raise any; the job continues
             _log.warning("the OpenLineage event %s of %s could not be sent: %s", state.value, self.job, reason)
 
     def _event(self, state: RunState, inputs: Sequence[Dataset], outputs: Sequence[Dataset], error: str) -> Any:

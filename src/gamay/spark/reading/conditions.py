@@ -21,7 +21,7 @@ from gamay.sql.parser import parse_query
 def check_where(text: str, schema: Schema, table: str, option: str = "where") -> None:
     """Raise InvalidConfigError for an option that is not a condition over a table's columns."""
     try:
-        query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")  # noqa: S608 - the user's own
+        query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")  # noqa: S608 - the user's own SQL
         bind(query, schema)
     except QueryError as error:
         raise InvalidConfigError(f"the option '{option}' is no condition of SQL: {error}") from error

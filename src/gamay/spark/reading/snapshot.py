@@ -73,7 +73,7 @@ class Wanted:
         options = "SET enableNullHandling = true; " if null_handling else ""
         shown = ", ".join(map(quoted, self.columns))
         chosen = f" WHERE {where}" if where else ""
-        return f"{options}SELECT {shown} FROM {quoted(table)}{chosen} LIMIT {_LIMIT}"  # noqa: S608 - the user's own
+        return f"{options}SELECT {shown} FROM {quoted(table)}{chosen} LIMIT {_LIMIT}"  # noqa: S608 - the user's own SQL
 
 
 def table_schema(cluster: Cluster) -> Schema:

@@ -84,7 +84,7 @@ def replaced_by(
 
 
 def _outside(where: str, schema: Schema) -> BoundQuery:
-    return bind(parse_query(f"SELECT $docId FROM t WHERE NOT ({where})"), schema)  # noqa: S608 - checked, and read only
+    return bind(parse_query(f"SELECT $docId FROM t WHERE NOT ({where})"), schema)  # noqa: S608 - validated and read-only
 
 
 def _docs(bound: BoundQuery, segment: Segment) -> "Sequence[np.ndarray[Any, np.dtype[np.int32]]]":

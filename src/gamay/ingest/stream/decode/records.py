@@ -52,7 +52,7 @@ def decode_each(
             continue
         try:
             record = decode(payload)
-        except Exception as error:  # noqa: BLE001 - decoders raise whatever their damaged input leads to
+        except Exception as error:  # noqa: BLE001 - decoders raise any error on damaged input
             undecodable.append(Undecodable(place, not_a(what, error)))
             continue
         if record is not None:
