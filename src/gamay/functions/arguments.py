@@ -10,7 +10,7 @@ def wrong(name: str, detail: str) -> QueryError:
     return QueryError(ErrorCode.QUERY_VALIDATION, f"Function '{name}': {detail}")
 
 
-# behind what is said of the number of arguments, of functions that do something else in other databases
+# appended to errors about the number of arguments, for functions that have another meaning in other databases
 _ADVICE = {"round": "; numbers are rounded by roundDecimal(x, places)"}
 
 

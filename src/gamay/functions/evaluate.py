@@ -60,7 +60,7 @@ _LONG_MAX = (1 << 63) - 1
 
 @runtime_checkable
 class MeasuresTexts(Protocol):
-    """A column source that may know the lengths of texts without reading them."""
+    """A column source that may have the lengths of texts without reading the texts."""
 
     def text_lengths(self, name: str) -> Vector | None:
         """Return the number of characters of each row's text, INT; None if the texts must be read, or are not ASCII."""

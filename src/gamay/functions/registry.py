@@ -27,7 +27,7 @@ ValueType: TypeAlias = tuple[DataType, bool]
 AggregateFactory: TypeAlias = Callable[[Call, Sequence[ValueType]], Aggregate]
 ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
 
-# what is imported first, and what only for names that no earlier level has
+# modules by level; a level is imported only if no earlier one has the name
 LEVELS = (
     ("gamay.functions.scalar", "gamay.functions.aggregate.builtin"),
     ("gamay.functions.scalar.common", "gamay.functions.aggregate.common"),
@@ -310,7 +310,7 @@ def unknown_function(name: str) -> QueryError:
 
 
 def moment_hint(name: str) -> str:
-    """Return what stands here for CURRENT_TIMESTAMP and its kin, which are read as columns; of other names nothing."""
+    """Return a hint at Gamay's equivalent of CURRENT_TIMESTAMP etc., which are parsed as columns; empty for other names."""
     moment = _MOMENTS.get(canonical_name(name))
     return f" Write {moment}." if moment else ""
 

@@ -21,7 +21,7 @@ class DataType(Enum):
     OBJECT = "OBJECT"  # an opaque intermediate; query time only
     MAP = "MAP"  # the text of a JSON object, keys in order; complex columns only
 
-    # that of the object, which takes no call of Python: small queries look types up a dozen times
+    # the hash of `object`, computed without a call of Python code: small queries look up types a dozen times
     __hash__ = object.__hash__
 
     @property

@@ -7,19 +7,19 @@ from typing import TypeAlias
 from gamay.query.bind.predicate import In
 
 Share: TypeAlias = Callable[[Sequence[In]], float | None]
-"""Tells which share of the rows passes all of some conditions; None where that is not known."""
+"""Returns the share of the rows that satisfy all given conditions; None if unknown."""
 
-# Conditions that fewer rows pass are selective, and the index of a column alone does for them.
+# A condition that fewer rows satisfy is selective: the index of its column suffices.
 _SELECTIVE = 0.01
-# A further column, and its room, is worth it where so many times fewer rows are left.
+# A further column is worth its space if it reduces the rows by this factor.
 _TIMES_FEWER = 4
 _CONDITIONS_MAX = 6
 
 
 def best_together(conditions: Sequence[In], share: Share) -> tuple[In, ...]:
-    """Return the two or three of some conditions that are selective together, and none alone; () where there are none.
+    """Return two or three conditions that are selective together but not alone; () if there are none.
 
-    conditions: on one column each.
+    conditions: each on one column.
     """
     known = [(of_rows, one) for one in conditions if (of_rows := share([one])) is not None and of_rows > _SELECTIVE]
     known = sorted(known, key=lambda each: each[0])[:_CONDITIONS_MAX]
@@ -33,7 +33,7 @@ def best_together(conditions: Sequence[In], share: Share) -> tuple[In, ...]:
 
 
 def _selective(known: Sequence[tuple[float, In]], count: int, share: Share) -> Iterable[tuple[float, tuple[In, ...]]]:
-    """Yield so many conditions that few rows pass, with the share of these rows."""
+    """Yield the combinations of `count` conditions that few rows satisfy, each with the share of these rows."""
     for some in combinations(known, count):
         alone, conditions = min(of_rows for of_rows, _ in some), tuple(one for _, one in some)
         together = share(conditions)

@@ -160,7 +160,7 @@ def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock
     """Store a segment with the given layout, as `out_dir/<name>`, and return that folder.
 
     Its rows are rewritten if columns or the indexes in their buffers differ; otherwise its files are linked, with those of
-    the secondary indexes that are still needed. Star-trees are built anew. Raises InvalidConfigError if an index in the
+    the secondary indexes that are still needed. Star-trees are rebuilt. Raises InvalidConfigError if an index in the
     buffers cannot be built.
     """
     is_same = layout.matches(segment.info)

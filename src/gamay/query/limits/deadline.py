@@ -20,7 +20,7 @@ class Deadline:
     dimensions: returns a dimension table as the query sees it, by typed name; None if there are none.
 
     Work is not cut short for time that this process spent compiling kernels. The first query of a kind may have to wait for
-    that, and no query is at fault.
+    that, through no fault of its own.
     """
 
     __slots__ = ("_compiled_s", "budget", "clock", "dimensions", "expires_s", "timeout_ms")
@@ -44,8 +44,8 @@ class Deadline:
         return (self.expires_s - self.clock.monotonic_s()) * 1000
 
     def check(self) -> None:
-        """Raise QueryError 250 when the moment has passed, 245 when others needed the memory that the query
-        held, or another of its threads more than there may be."""
+        """Raise QueryError 250 if the deadline has passed, or 245 if the query was ended because others needed its
+        memory, or because one of its threads exceeded its limit."""
         now_s = self.clock.monotonic_s()
         if now_s >= self.expires_s and now_s >= self.expires_s + compiling_s() - self._compiled_s:
             raise QueryError(
@@ -59,7 +59,7 @@ class Deadline:
                 raise self.budget.error(self.budget.needed)
 
     def uninterrupted(self, worst_s: float) -> None:
-        """Do the same as `check`: the worst case is rare, and a query is not refused because its end may be delayed."""
+        """Do the same as `check`; the worst case is rare, so a query is not refused because it might end late."""
         self.check()
 
     def dimension_table(self, table: str) -> "DimensionTable":

@@ -1,4 +1,4 @@
-"""Files for groups that do not fit in memory: unnamed, so that nothing is left of them however the query ends."""
+"""Files for groups that do not fit in memory: unnamed, so that the system removes them however the query ends."""
 
 import mmap
 import os

@@ -47,7 +47,7 @@ from gamay.segment.spi import Segment
 from gamay.sql.options.option_values import NULL_HANDLING
 
 COLUMNS_MAX = 32
-# Of so many entries of a dictionary at most a pattern is looked for: what takes longer has to stop at a query's limit.
+# The most dictionary entries to match with a pattern here; longer work must be interruptible by the query's deadline.
 _ENTRIES_MAX = 1 << 12
 _SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
 

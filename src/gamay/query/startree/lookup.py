@@ -27,8 +27,9 @@ Spans: TypeAlias = list[int]
 Known: TypeAlias = dict[tuple[int, int], Spans]
 """The ids that match tests, by the identities of test and dictionary, both of which exist as long as the query."""
 
-# Ranges of fewer records are read: looking for the ids of another dimension in each takes longer. So many ranges are kept,
-# and of so many records those of more ranges are read; more are scanned by the kernels for whole columns.
+# Ranges with fewer records than the first number on average are read: searching them for another dimension takes longer.
+# At most the second number of ranges is kept; the records of more ranges are read up to the third number, else the kernels
+# for whole columns scan them.
 _LIMITS = np.array([16, 1 << 12, 1 << 16])
 _EVERY_ID = [0, 1 << 32]
 

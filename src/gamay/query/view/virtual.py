@@ -190,12 +190,12 @@ class QuerySegment:
 
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
-    visible: the valid rows, where not all of them do: what filters let through is among them. keeping: the segment with
-    these rows, for what is kept of them. stored: the segment itself. unused_trees: why the query does
-    not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
-    (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use.
-    vector_options: how the query searches vectors. asks: the query as this segment is asked it, over columns that others
-    may lack; None where that is the query itself. sorted_records: what finds rows that are sorted by several columns.
+    visible: the valid rows, to which filters are restricted; None if all rows are valid. keeping: the segment with these
+    rows, whose totals are cached; else None. stored: the segment itself. unused_trees: why the query does not use the
+    segment's star-trees. shared: results shared by the filters of a query that has several (`shares_filters`); else None.
+    skipped_indexes: by column, the kinds of indexes that the query must not use. vector_options: how the query searches
+    vectors. asks: the query rewritten to columns that other segments may lack; None if it is not rewritten.
+    sorted_records: finds rows that are sorted by several columns.
     """
 
     sorted_records: "SortedRecords | None" = None

@@ -4,8 +4,8 @@
             | `RequestHeader` as MessagePack, with a `KnownQuery`
 
 The broker sends what it bound, not the text: `now()` is computed already, subqueries are answered, the half of a hybrid
-table has its time boundary, and the columns are those of the broker's schema. The server binds that again; what it
-bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's digest. A query whose
+table has its time boundary, and the columns are those of the broker's schema. The server binds that again, and
+caches the result by the digest of the *template* (everything but WHERE's literals, LIMIT and OFFSET). A query whose
 template the server had before can be sent by its digest (`gamay.query.wire.known`).
 
     template = MessagePack of [table, schema's name, columns, select, distinct, where, group by, having, order by, options,
@@ -88,13 +88,15 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
-    """What is asked of which segments. id: of the query at its broker. timeout_ms: of the whole query, for messages.
+    """The header of a request: a query's limits and segments. id: the broker's id of the query.
 
+    timeout_ms: the limit of the whole query, for error messages.
     memory_bytes: what the query may hold at a server; None leaves it to the server. scan: (rows, values in WHERE, values
-    after WHERE, whether passing them ends the query); None where nothing limits what is read.
-    known: in place of template and values; then the server merges what it found, and sends the rows of the answer.
-    latest: segments behind which nobody is asked for rows of their partitions. takes_parts, takes_set_parts: whether the
-    broker can read groups, and those of grouping sets, by partition, which those of earlier versions cannot.
+    after WHERE, whether exceeding them ends the query); None without limits on reads.
+    known: replaces template and values; the server then merges its results, and sends the rows of the answer.
+    latest: those of `segments` that are the last of their partitions in the broker's route; the server also reads the rows
+    that follow them. takes_parts, takes_set_parts: whether the broker can read groups, and those of grouping sets, by
+    partition; earlier versions cannot.
     """
 
     id: str
