@@ -1,4 +1,4 @@
-"""Routes that are built once for all applications of a run: to build those of a controller takes a third of a second."""
+"""Routes that are built once per run for all applications: building those of a controller takes a third of a second."""
 
 from copy import copy
 from dataclasses import replace

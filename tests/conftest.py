@@ -1,4 +1,4 @@
-"""What all tests share; a real ZooKeeper for those that need one: Debian's package `zookeeper`, run from its jars."""
+"""Fixtures of all tests, including a real ZooKeeper, run from the jars of Debian's package `zookeeper`."""
 
 import gc
 import os

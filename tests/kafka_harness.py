@@ -1,4 +1,4 @@
-"""A topic of Kafka that tests can change; `tests/conftest.py` has the broker."""
+"""A Kafka topic that tests can change; `tests/conftest.py` starts the broker."""
 
 import os
 import time

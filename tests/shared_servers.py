@@ -1,4 +1,4 @@
-"""Servers that all workers of a run share: the first that needs one starts it, and it ends with the run."""
+"""Servers shared by all workers of a run: the first worker that needs one starts it, and it ends with the run."""
 
 import fcntl
 import json

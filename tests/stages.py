@@ -1,4 +1,4 @@
-"""The tree of `stageStats`, walked."""
+"""Traversal of the tree of `stageStats`."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `deploy/` names exists: roles, options, ports, files, extras, metrics."""
+"""The roles, options, ports, files, extras and metrics named in `deploy/` exist."""
 
 import ast
 import json

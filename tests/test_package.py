@@ -1,4 +1,4 @@
-"""What the wheel and the metadata promise: every extra in `all`, data files beside the code, nothing else."""
+"""The wheel and its metadata: every extra is in `all`, data files are beside the code, and nothing else is included."""
 
 import re
 import tomllib

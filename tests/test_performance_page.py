@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md are those that the benchmarks write."""
+"""The tables of docs/performance.md are those written by the benchmarks."""
 
 import argparse
 import re

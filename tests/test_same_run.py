@@ -1,4 +1,4 @@
-"""Every run of the suite is the same run: what properties draw depends on nothing but the property."""
+"""Runs of the suite are reproducible: the inputs that a property generates depend on the property alone."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

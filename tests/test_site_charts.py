@@ -1,4 +1,4 @@
-"""Charts of the documentation site: drawn from what benchmarks left behind, and of nothing else."""
+"""Charts of the documentation site: drawn only from the results of benchmarks."""
 
 import json
 import re

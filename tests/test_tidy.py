@@ -1,4 +1,4 @@
-"""The code as data: layers, sizes, leftovers, and whether the documents still describe it."""
+"""Checks of the source tree: layers, sizes, leftovers, and whether documents still describe it."""
 
 import ast
 import re

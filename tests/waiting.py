@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes do, for as long as even a machine takes that is busy with other things."""
+"""Waiting for the work of other threads and processes, long enough for a busy machine."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One heap for all threads that returns its free end: in a separate process, because it cannot be undone."""
+"""The shared heap returns its free end to the system; tested in a separate process, because it cannot be undone."""
 
 import platform
 import subprocess

@@ -1,4 +1,4 @@
-"""What a process remembers of what it measured, and of its log."""
+"""The history that a process keeps of its measurements and log lines."""
 
 import logging
 from collections.abc import Iterator

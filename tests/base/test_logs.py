@@ -1,4 +1,4 @@
-"""Lines of the log: for people, and for machines."""
+"""Log lines as text and as JSON."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What a process may use of its machine, by control groups as Linux shows them."""
+"""The processors and memory available to a process, by Linux control groups."""
 
 import os
 from pathlib import Path

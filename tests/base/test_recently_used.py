@@ -1,4 +1,4 @@
-"""A cache of bounded weight, against a list of what was used in order."""
+"""A cache of bounded weight, against a list in order of use."""
 
 import pytest
 from hypothesis import given

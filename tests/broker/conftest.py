@@ -1,4 +1,4 @@
-"""A broker and servers that talk over real sockets, in one process."""
+"""A broker and servers connected by real sockets, in one process."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Answers that are kept for cursors: pages against the whole, expiry, who may see them."""
+"""Answers stored for cursors: pages against the whole answer, expiry, access."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The broker over records in a store, with servers that are made up."""
+"""The broker with records in a store and fake servers."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""PQL over HTTP: shapes as its documentation shows them, values against DuckDB."""
+"""PQL over HTTP: response shapes as documented, values against DuckDB."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Values in the answers to PQL, against decimal arithmetic and vectors of the reference."""
+"""Values in answers to PQL, against decimal arithmetic and vectors of the reference."""
 
 import uuid
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext

@@ -1,4 +1,4 @@
-"""Token buckets against a naive twin, and what the quotas of a table, a database and an application let pass."""
+"""Token buckets against a naive twin, and the quotas of tables, databases and applications."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The last queries of a broker: what is kept of them, and who may see them."""
+"""The latest queries of a broker: which are kept, and who may see them."""
 
 from gamay.broker.answer.recent_queries import CONSOLE, KEPT_MAX, TEXT_MAX, RecentQueries
 from gamay.cluster.access.principals import Principal

@@ -1,4 +1,4 @@
-"""Queries of several tables over servers in other processes: rows, rights, deadlines, servers that die."""
+"""Queries of several tables over servers in other processes: rows, access rights, deadlines, failing servers."""
 
 import threading
 from pathlib import Path

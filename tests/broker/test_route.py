@@ -1,4 +1,4 @@
-"""From the cluster's records to routes."""
+"""Routes computed from the cluster's records."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

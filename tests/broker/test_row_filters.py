@@ -1,4 +1,4 @@
-"""Row filters at a hybrid table whose servers are other processes: both halves, and no plan of one principal for another."""
+"""Row filters on a hybrid table with servers in other processes: both halves, and plans not shared between principals."""
 
 from typing import Any
 

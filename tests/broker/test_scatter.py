@@ -1,4 +1,4 @@
-"""Which servers are asked instead of those that fail or lack segments."""
+"""Which servers replace those that fail or lack segments."""
 
 from collections import defaultdict
 from types import SimpleNamespace

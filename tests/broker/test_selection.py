@@ -1,4 +1,4 @@
-"""Which server answers for which segment: pure choices, simulated."""
+"""Which server answers for which segment: pure functions, simulated."""
 
 import random
 from collections import Counter

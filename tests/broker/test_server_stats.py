@@ -1,4 +1,4 @@
-"""Adaptive selection and failure detection, with time as an argument."""
+"""Adaptive server selection and failure detection, with time as an argument."""
 
 import random
 from collections import Counter

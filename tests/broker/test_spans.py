@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, from the broker to the segments of servers."""
+"""OpenTelemetry spans, from the broker to the segments on servers."""
 
 import subprocess
 import sys

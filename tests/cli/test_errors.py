@@ -1,4 +1,4 @@
-"""What a person can get wrong ends in one sentence and status 1."""
+"""A user's mistake ends with a one-sentence message and status 1."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`gamay index advise`: indexes for the queries of a file, that save what they are said to when the table has them."""
+"""`gamay index advise`: the indexes recommended for the queries of a file save as much as predicted."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The output of a start."""
+"""The output of a process at start."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Segments as users name them in the shell."""
+"""Segments as named on the command line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`gamay startree advise`: trees for the queries of a file or a log, that answer them when the table has them."""
+"""`gamay startree advise`: the trees recommended for the queries of a file or a log answer these queries."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Connections: brokers that fail, hang or talk nonsense; settings; threads; prepared statements."""
+"""Connections: brokers that fail, hang or send garbage; settings; threads; prepared statements."""
 
 import asyncio
 import json

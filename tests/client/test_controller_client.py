@@ -1,4 +1,4 @@
-"""What the clients send, and what they make of answers."""
+"""The requests that the clients send, and how they interpret the responses."""
 
 import json
 import subprocess

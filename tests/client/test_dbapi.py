@@ -1,4 +1,4 @@
-"""DB-API 2.0: what PEP 249 asks for, and who relies on it."""
+"""DB-API 2.0: the requirements of PEP 249 and of tools that rely on it."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""Where brokers are found: lists, the controller, ZooKeeper, properties; and whose turn it is."""
+"""Discovery of brokers by lists, controller, ZooKeeper or properties, and the choice of the next broker."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Values as SQL: what goes in as a parameter comes back as itself, and only as a value."""
+"""Parameters as SQL literals: each value comes back unchanged, and is never interpreted as SQL."""
 
 import math
 import struct

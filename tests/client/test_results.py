@@ -1,4 +1,4 @@
-"""Result sets: their accessors, the three shapes of PQL's answers, frames, and answers that are none."""
+"""Result sets: accessors, the three shapes of PQL's answers, frames, and invalid answers."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Queries made in Python, and profiles of columns, in process and by a cluster."""
+"""Queries composed in Python, and profiles of columns, in process and on a cluster."""
 
 import datetime as dt
 from collections.abc import Callable, Iterator

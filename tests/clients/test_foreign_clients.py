@@ -1,4 +1,4 @@
-"""Clients that others wrote, unmodified, and the calls of those that cannot be had.
+"""Unmodified third-party clients, and the calls of those that cannot be obtained.
 
 `python tools/get_clients.py` fetches them; what is not there is skipped, and nothing is fetched here.
 """

@@ -1,4 +1,4 @@
-"""`brokerResource`: from the tenants of tables and the tags of brokers to who answers for what."""
+"""`brokerResource`: the brokers of each table, by tenants and tags."""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Records of any size: the same on both stores."""
+"""Records of any size, with the same results on both stores."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The lead controller: one at a time, and the one before can do no more harm. On both stores."""
+"""The lead controller: one at a time, and a former one can no longer write. On both stores."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Reading the embedded store while something is written: no waiting, and nothing that is not durable."""
+"""Reads of the embedded store during a write: they do not wait, and return only durable data."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Failed log-ins are slowed down and logged, and changes are recorded in the audit log."""
+"""Failed logins are slowed down and logged, and changes are recorded in the audit log."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What of a hybrid table's REALTIME half no query reads any more."""
+"""Which segments of a hybrid table's REALTIME half queries no longer read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Choosing instances for tables: the documented rules by example, and what must hold of every choice."""
+"""Assignment of instances to tables: the documented rules by example, and the properties of every assignment."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Replacements of more segments than a node of the metadata store can name."""
+"""Replacements of more segments than fit in one node of the metadata store."""
 
 import random
 from collections.abc import Callable

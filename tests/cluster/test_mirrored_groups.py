@@ -1,4 +1,4 @@
-"""Replica groups of which servers at one position belong together: over fault domains, and of given server sets."""
+"""Replica groups whose servers at the same position form a mirror set: across fault domains, and from given server sets."""
 
 from collections import Counter
 

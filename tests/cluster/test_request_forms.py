@@ -1,4 +1,4 @@
-"""Forms of requests that mean the same, in front of everything that looks at paths and methods."""
+"""Equivalent forms of requests, normalised before paths and methods are examined."""
 
 import asyncio
 from typing import Any

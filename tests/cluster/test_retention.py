@@ -1,4 +1,4 @@
-"""Which segments a table's retention takes."""
+"""Which segments a table's retention deletes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every metadata store must do."""
+"""The contract of every metadata store."""
 
 import threading
 from collections.abc import Callable

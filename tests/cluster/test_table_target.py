@@ -1,4 +1,4 @@
-"""Where a rebalance puts segments of streams: where they are consumed."""
+"""Rebalance targets of segments from streams: the servers that consume them."""
 
 from gamay.cluster.place.instance_partitions import default_partitions
 from gamay.cluster.place.placement import place_consuming

@@ -1,4 +1,4 @@
-"""The queues of tasks on every store: who gets what, and what may be said of it afterwards."""
+"""The task queues on every store: who gets which subtask, and which reports are accepted afterwards."""
 
 from collections.abc import Callable
 from dataclasses import replace

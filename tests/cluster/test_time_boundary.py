@@ -1,4 +1,4 @@
-"""Where the OFFLINE half of a hybrid table ends."""
+"""The time boundary between the halves of a hybrid table."""
 
 from dataclasses import replace
 from typing import Any

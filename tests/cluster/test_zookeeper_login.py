@@ -1,4 +1,4 @@
-"""A real ZooKeeper with TLS and SASL: of roles' stores, and of the Python client."""
+"""A real ZooKeeper with TLS and SASL, for the stores of roles and for the Python client."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

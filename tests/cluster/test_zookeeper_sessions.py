@@ -1,4 +1,4 @@
-"""What only a store with a network can suffer: lost connections, sessions that end, a server that is away."""
+"""Failures that only a remote store has: lost connections, expired sessions, an unavailable server."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A segment of each format version as it was first written: every later release reads it.
+"""Segments of each format version, as first written: every later release reads them.
 
 The folder of today's version is written by this test when it is missing, and never changed afterwards.
 """

@@ -1,4 +1,4 @@
-"""Streams to test: the embedded log, and Kafka where a broker can be had."""
+"""The streams under test: the embedded log, and Kafka if a broker is available."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What only Kafka has: transactions, compaction, partitions by name, brokers that come and go."""
+"""Features of Kafka alone: transactions, compaction, partitions by name, brokers that join and leave."""
 
 import time
 from typing import Any

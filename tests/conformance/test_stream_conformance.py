@@ -1,4 +1,4 @@
-"""What every stream type promises to those who consume it."""
+"""The contract of every stream type towards its consumers."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The browser of the console's tests: Debian's Chromium, driven by Playwright, and what every page must stand."""
+"""The browser of the console's tests (Debian's Chromium, driven by Playwright), and the checks that every page must pass."""
 
 import importlib.util
 import json

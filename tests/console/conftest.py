@@ -1,4 +1,4 @@
-"""A browser for the tests of a file, clusters to look at, and pages that are watched."""
+"""A browser per test file, clusters to display, and pages whose errors are recorded."""
 
 import os
 from collections.abc import Callable, Iterator

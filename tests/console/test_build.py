@@ -1,4 +1,4 @@
-"""The committed build of the console: of today's sources, small, and without what the page's policy forbids."""
+"""The committed build of the console: up to date, small, and free of what the page's security policy forbids."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""What instances measured and logged of late, on the cluster page."""
+"""Recent measurements and log lines of instances, on the cluster page."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""A table's tab of ingestion, in headless Chromium: how far the stream is read, pausing, committing, dead letters."""
+"""The ingestion tab of a table, in headless Chromium: consumption progress, pausing, committing, dead letters."""
 
 from typing import Any
 

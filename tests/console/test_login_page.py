@@ -1,4 +1,4 @@
-"""Logging in and out in a browser, what is shown to whom, and what is said when sessions or controllers end."""
+"""Login and logout in a browser: what each user sees, and the messages when a session or a controller ends."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""New tables from files with types, from files elsewhere, and from topics."""
+"""New tables from local files with types, from remote files, and from topics."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pages about tables, a new table and the cluster, in headless Chromium."""
+"""The pages for tables, a new table and the cluster, in headless Chromium."""
 
 import json
 from collections.abc import Iterator

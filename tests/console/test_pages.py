@@ -1,4 +1,4 @@
-"""How the console's files are served, what a query page asks for, and that a query ends with its client."""
+"""Serving of the console's files, the requests of a query page, and cancellation of a query when its client disconnects."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""The query page in a browser: asked, cancelled, shown as table, chart and plan, downloaded, shared."""
+"""The query page in a browser: running, cancelling, results as table, chart and plan, downloads, shared links."""
 
 import json
 import re

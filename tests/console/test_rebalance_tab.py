@@ -1,4 +1,4 @@
-"""A rebalance from the console: worked out, drawn before and after, begun, watched, ended."""
+"""A rebalance from the console: planned, shown before and after, started, watched, finished."""
 
 from typing import Any
 

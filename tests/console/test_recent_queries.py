@@ -1,4 +1,4 @@
-"""Queries of late with their cost, in headless Chromium: of a table, and of the cluster."""
+"""Recent queries with their cost, of a table and of the cluster, in headless Chromium."""
 
 from typing import Any
 

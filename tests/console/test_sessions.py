@@ -1,4 +1,4 @@
-"""Sessions by cookie, over HTTP: what they need, what ends them, and that nothing else changed for other clients."""
+"""Cookie sessions over HTTP: their requirements, their end, and no change for other clients."""
 
 from collections.abc import Iterator
 from itertools import count

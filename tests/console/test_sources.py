@@ -1,4 +1,4 @@
-"""The unit tests of the console's sources, where Node.js and the packages of `npm ci` are there."""
+"""The unit tests of the console's sources, if Node.js and the packages of `npm ci` are available."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""A table's tab of tasks, in headless Chromium: what is scheduled, what ran, and a run by hand."""
+"""The tasks tab of a table, in headless Chromium: schedules, past runs, and a manual run."""
 
 from typing import Any
 

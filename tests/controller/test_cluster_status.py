@@ -1,4 +1,4 @@
-"""What is wrong, in words."""
+"""Problems of a cluster as text."""
 
 from types import SimpleNamespace
 from typing import Any

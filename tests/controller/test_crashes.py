@@ -1,4 +1,4 @@
-"""A crash between any two steps: the next start completes or undoes the change, and acknowledged segments stay."""
+"""A crash between any two steps: the next start completes or undoes the change, and acknowledged segments remain."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A lineage that cannot be read is made anew as far as what is left, and which segments there are, leave no doubt."""
+"""An unreadable lineage is rebuilt as far as its remains and the existing segments determine it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A full disk: failed writes are reported, and nothing is left half written."""
+"""A full disk: failed writes are reported, and leave no partial files."""
 
 import errno
 import os

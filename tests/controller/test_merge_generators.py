@@ -1,4 +1,4 @@
-"""What MergeRollupTask and RealtimeToOfflineSegmentsTask find to do, from records alone; and what their settings may be."""
+"""The work that MergeRollupTask and RealtimeToOfflineSegmentsTask generate from records, and checks of their settings."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

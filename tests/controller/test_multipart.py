@@ -1,4 +1,4 @@
-"""Uploads are read to disk whatever the sizes of the chunks, and malformed ones are told."""
+"""Uploads are streamed to disk for any chunk sizes, and malformed ones are rejected."""
 
 import asyncio
 from pathlib import Path

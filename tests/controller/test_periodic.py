@@ -1,4 +1,4 @@
-"""How often the controller does what it does from time to time."""
+"""The schedule of the controller's periodic tasks."""
 
 import math
 import threading

@@ -1,4 +1,4 @@
-"""Where new segments go: while servers are switched off, and by the older replica-group setting."""
+"""Placement of new segments, with disabled servers and with the older replica-group setting."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Segments whose times lie outside 1971 to 2071, pushed with the check of times and without."""
+"""Segments with times outside 1971 to 2071, pushed with and without the check of times."""
 
 import pytest
 

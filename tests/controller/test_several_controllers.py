@@ -1,4 +1,4 @@
-"""Controllers that work on the same records at the same time."""
+"""Controllers that change the same records concurrently."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

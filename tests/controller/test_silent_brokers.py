@@ -1,4 +1,4 @@
-"""Responses of a controller for brokers that do not answer a forwarded request."""
+"""A controller's responses if brokers do not answer a forwarded request."""
 
 import asyncio
 import socket

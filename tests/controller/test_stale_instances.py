@@ -1,4 +1,4 @@
-"""Which instances are forgotten, and when."""
+"""Which instances are removed as stale, and when."""
 
 import threading
 from collections.abc import Callable

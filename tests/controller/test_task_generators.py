@@ -1,4 +1,4 @@
-"""Which segments tasks take, when they are due, and what tables may say of them."""
+"""Which segments tasks select, when tasks are due, and their settings in table configs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Copies in the deep store that belong to no segment."""
+"""Archives in the deep store that belong to no segment."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is killed in test_kill: pushes segments (or appends rows) for ever, and prints each that was acknowledged."""
+"""The process killed by test_kill: pushes segments (or appends rows) forever, and prints each acknowledged one."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A cluster with log-in, asked over HTTP."""
+"""A cluster with login, queried over HTTP."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What only the broker knows in queries: reqId(''), sleep(ms) and the like; and queries without a table."""
+"""Functions that only the broker can answer: reqId(''), sleep(ms) and the like; and queries without a table."""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""Brokers answer for the tables that `brokerResource` names them for, and only while they are enabled."""
+"""Brokers answer only for the tables that `brokerResource` assigns to them, and only while enabled."""
 
 from collections.abc import Callable
 from pathlib import Path

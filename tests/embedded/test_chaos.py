@@ -1,4 +1,4 @@
-"""The first moments of `python -m benchmarks.chaos`: processes die, stand still and come back while queries go on."""
+"""A short run of `python -m benchmarks.chaos`: processes are killed, paused and restarted during queries."""
 
 import os
 from pathlib import Path

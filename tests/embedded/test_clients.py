@@ -1,4 +1,4 @@
-"""Clients that other people wrote, unmodified."""
+"""Unmodified third-party clients."""
 
 import re
 from collections.abc import Callable

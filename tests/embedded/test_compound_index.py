@@ -1,4 +1,4 @@
-"""Compound inverted indexes of tables: they answer what scans and DuckDB say, whatever happens to table and files."""
+"""Compound inverted indexes of tables: same answers as scans and DuckDB, through changes and damage."""
 
 import logging
 import random

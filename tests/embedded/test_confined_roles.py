@@ -1,4 +1,4 @@
-"""Roles with a root that is read-only and without capabilities, as in a container: they answer, and end when they are told.
+"""Roles with a read-only root and no capabilities, as in a container: they answer, and stop on request.
 
 `python -m benchmarks.confined` gives them little memory, too, and queries that need more.
 """

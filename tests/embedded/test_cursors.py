@@ -1,4 +1,4 @@
-"""Queries that are answered page by page, over HTTP."""
+"""Paging through answers by cursors, over HTTP."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Records of users, quotas, instances, tasks and others may hold anything: the cluster starts and answers other tables."""
+"""With any content of the records of users, quotas, instances, tasks etc., the cluster starts and serves other tables."""
 
 import random
 import shutil

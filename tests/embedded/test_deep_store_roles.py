@@ -1,4 +1,4 @@
-"""Roles whose deep store is on S3: it comes, goes, and comes back."""
+"""Roles with a deep store on S3 that becomes available, unavailable, and available again."""
 
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""How long requests in flight may take when a process is shutting down."""
+"""The time that requests in flight get during a shutdown."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Tasks that make segments of files: new files once, refreshed ones in place of old ones, and what a user asks for."""
+"""Tasks that build segments from files: new files once, refreshed files as replacements, and runs on request."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Uploads to a full disk: status 507, and nothing is left half written."""
+"""Uploads to a full disk: status 507, and no partial files."""
 
 import errno
 import os

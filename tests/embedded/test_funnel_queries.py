@@ -1,4 +1,4 @@
-"""Funnels in queries, with GROUP BY, FILTER, HAVING, ORDER BY, nulls, and several segments."""
+"""Funnels in queries with GROUP BY, FILTER, HAVING, ORDER BY, nulls, and several segments."""
 
 from collections.abc import Iterator
 

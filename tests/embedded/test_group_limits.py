@@ -1,4 +1,4 @@
-"""Groups are exact by default; limits hold where a query, its table or the cluster sets them, and the answer says so."""
+"""Groups are exact by default; limits set by a query, its table or the cluster apply, and the answer reports them."""
 
 from collections.abc import Iterator
 from pathlib import Path

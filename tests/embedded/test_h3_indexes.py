@@ -1,4 +1,4 @@
-"""H3 indexes of tables: what they answer, beside other conditions and nulls, and how they follow the table config."""
+"""H3 indexes of tables: answers, combination with other conditions and nulls, and changes of the table config."""
 
 import logging
 from pathlib import Path

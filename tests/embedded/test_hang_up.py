@@ -1,4 +1,4 @@
-"""A client that is gone ends its query, whichever way it came, and PQL that waits is listed."""
+"""A client that disconnects ends its query, over every protocol; waiting PQL queries are listed."""
 
 import json
 import logging

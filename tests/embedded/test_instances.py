@@ -1,4 +1,4 @@
-"""REST of instances, tenants, periodic tasks and what is told of columns, as a tool would use it."""
+"""REST calls for instances, tenants, periodic tasks and columns, as a tool would use them."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JSON indexes of tables: what they answer in queries, how they come and go with the config, and what damage does."""
+"""JSON indexes of tables: answers of queries, adding and removing by the table config, and damage."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: what was acknowledged answers, what was not is wholly there or not at all.
+"""SIGKILL at random moments: acknowledged pushes are queryable, others are complete or absent.
 
 `GAMAY_KILLS` says how many times each test kills.
 """

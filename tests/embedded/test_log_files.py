@@ -1,4 +1,4 @@
-"""Log files: where they are written, and that a process gives away its own, and nothing else."""
+"""Log files: their locations, and that a process serves its own and no other files."""
 
 import json
 import logging

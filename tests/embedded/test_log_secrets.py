@@ -1,4 +1,4 @@
-"""Nothing that is secret is written to the log, however much of it is shown."""
+"""No secrets in the log, at any level."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests whose URL, headers or query are too long, or never end."""
+"""Requests with a URL, headers or query that are too long or never end."""
 
 import json
 import re

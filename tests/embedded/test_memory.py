@@ -1,4 +1,4 @@
-"""Giving memory back changes no answer."""
+"""Releasing memory changes no answer."""
 
 import gc
 import tracemalloc

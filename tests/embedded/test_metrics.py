@@ -1,4 +1,4 @@
-"""What the roles of a cluster measure, as Prometheus reads it."""
+"""The metrics of a cluster's roles, in Prometheus format."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""-x and abs(x) of whole numbers at the limits of their type: each row is computed alone, and so is DuckDB's answer."""
+"""-x and abs(x) of integers at the limits of their type: rows are independent of each other; values against DuckDB."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""A column that is added to the schema of a table with segments answers its default value, before and after a reload."""
+"""A column added to the schema of a table with segments has its default value, before and after a reload."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""gamay.connect as people use it in notebooks: cells that run twice, parameters, nulls, and data of all kinds."""
+"""gamay.connect as used in notebooks: cells that run twice, parameters, nulls, and data of all kinds."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""The routes of every role about its process."""
+"""The routes about the process itself, which every role has."""
 
 import logging
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Segments over REST, from the push to the answer, and what must be left after a failure."""
+"""Segments over REST, from push to answer, and the state after a failure."""
 
 import json
 import threading

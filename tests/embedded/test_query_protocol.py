@@ -1,4 +1,4 @@
-"""Requests that are answered from the bytes that were read get the same answers as those that take the usual way."""
+"""Requests answered directly from the bytes read get the same answers as on the usual path."""
 
 import asyncio
 import json

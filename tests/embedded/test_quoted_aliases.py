@@ -1,4 +1,4 @@
-"""Aliases in single quotes name columns, though strings elsewhere are literals that queries of one shape differ in."""
+"""Aliases in single quotes name columns; strings elsewhere are literals, which may differ within a shape."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Segments move between servers while queries go on, and every answer is exact."""
+"""Segments move between servers during queries, and every answer is exact."""
 
 import threading
 import time

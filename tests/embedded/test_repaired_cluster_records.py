@@ -1,4 +1,4 @@
-"""Unreadable records are listed and repaired, through the REST interface and the command line."""
+"""Unreadable records are listed and repaired, over REST and on the command line."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The controller's REST interface over a real cluster: texts and status codes that clients know."""
+"""The controller's REST interface over a real cluster: the texts and status codes that clients rely on."""
 
 import json
 import re

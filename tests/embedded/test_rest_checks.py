@@ -1,4 +1,4 @@
-"""REST: warnings, checks before a change, and looks into what a cluster holds."""
+"""REST: warnings, checks before a change, and inspection of a cluster's contents."""
 
 import shutil
 import time

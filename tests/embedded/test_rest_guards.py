@@ -1,4 +1,4 @@
-"""REST: what a cluster sees to in tables and instances, and what clients read of it in the metadata store."""
+"""REST: protection of tables and instances, and what clients read in the metadata store."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""REST: configs of tables with primary keys, when they are stored and changed."""
+"""REST: storing and changing configs of tables with primary keys."""
 
 import base64
 import threading

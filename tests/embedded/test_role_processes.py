@@ -1,4 +1,4 @@
-"""Roles as separate processes, on a real ZooKeeper: joining, answering, dying, leaving."""
+"""Roles as separate processes on a real ZooKeeper: joining, answering, crashing, leaving."""
 
 import signal
 import subprocess

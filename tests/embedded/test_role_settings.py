@@ -1,4 +1,4 @@
-"""The settings of a role's process, and how it joins the cluster."""
+"""The settings of a role's process, and its registration in the cluster."""
 
 import json
 import os

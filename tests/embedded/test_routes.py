@@ -1,4 +1,4 @@
-"""REST of loggers, tiers, partitions, time ranges, minions and tuners, as a tool would use it."""
+"""REST calls for loggers, tiers, partitions, time ranges, minions and tuners, as a tool would use them."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Rows that are kept from a principal: what it asks, by any way, is what everybody gets with the filter written out."""
+"""Row filters of a principal: over every protocol, answers equal those of queries with the filter written out."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""TEXT_MATCH and VECTOR_SIMILARITY through `gamay.connect`, with what the table config says about them."""
+"""TEXT_MATCH and VECTOR_SIMILARITY through `gamay.connect`, with the settings of the table config."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Secondary indexes of tables: built when segments are loaded, changed with the config, and never a different answer."""
+"""Secondary indexes of tables: built on load, changed with the config, and without effect on answers."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Servers as processes that are killed and stopped while queries go on: with two replicas every answer is whole."""
+"""Servers as processes that are killed and paused during queries: with two replicas every answer is complete."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Queries that take the fast path get the answers of all others, whatever is asked, and whatever happens to the table.
+"""Queries on the fast path get the same answers as on the ordinary path, through all changes of the table.
 
 So do those of known shapes that a server in another process answers: here it is one behind a socket.
 """

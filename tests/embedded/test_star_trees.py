@@ -1,4 +1,4 @@
-"""Star-trees of tables: built when segments are loaded, shown, changed with the config, rebuilt where they are damaged."""
+"""Star-trees of tables: built on load, displayed, changed with the config, rebuilt when damaged."""
 
 import logging
 import random

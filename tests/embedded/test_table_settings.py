@@ -1,4 +1,4 @@
-"""Settings of tables act, as a user sees it."""
+"""The effects of table settings, as seen by a user."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Text indexes of tables: built when segments are loaded, explained, changed with the config, built again when damaged."""
+"""Text indexes of tables: built on load, explained, changed with the config, rebuilt when damaged."""
 
 import logging
 import random

@@ -1,4 +1,4 @@
-"""Timestamp indexes of tables: made and changed on reload while queries go on, shown, refused where they make no sense."""
+"""Timestamp indexes of tables: built and changed on reload during queries, displayed, and refused for invalid columns."""
 
 import random
 import threading

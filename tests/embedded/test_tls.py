@@ -1,4 +1,4 @@
-"""Every listener encrypted, every connection between roles checked."""
+"""TLS on every listener, with verified connections between all roles."""
 
 import ssl
 from collections.abc import Callable, Iterator

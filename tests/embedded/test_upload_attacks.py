@@ -1,4 +1,4 @@
-"""Archives and names that would write where nothing of theirs belongs, sent to every route that takes any."""
+"""Archives and names that would write outside their folder, sent to every route that accepts uploads."""
 
 import gzip
 import io

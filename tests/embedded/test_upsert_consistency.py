@@ -1,4 +1,4 @@
-"""The first moments of `python -m benchmarks.upsert_consistency`: counts while segments are committed and servers die."""
+"""A short run of `python -m benchmarks.upsert_consistency`: counts while segments are committed and servers die."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Kernels that the warm-up leaves out are compiled by another process, which ends with the warm-up's."""
+"""Kernels that the warm-up omits are compiled by a child process, which ends with its parent."""
 
 import subprocess
 import sys

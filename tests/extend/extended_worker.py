@@ -1,4 +1,4 @@
-"""Uses what the pages of docs/extend add, through the public interfaces.
+"""Uses the additions of the pages of docs/extend, through the public interfaces.
 
 Run with a copy of src that has it on the path, and a folder to work in.
 """

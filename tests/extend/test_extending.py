@@ -1,4 +1,4 @@
-"""The diffs of docs/extend apply to the sources, and what they add works."""
+"""The diffs of docs/extend apply to the sources, and the additions work."""
 
 import os
 import re

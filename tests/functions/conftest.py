@@ -1,4 +1,4 @@
-"""Aggregates driven by hand: over one state, and over rows divided among threads, segments and servers."""
+"""Aggregates called directly: over one state, and over rows divided among threads, segments and servers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

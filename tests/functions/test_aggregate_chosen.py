@@ -1,4 +1,4 @@
-"""MINLONG, MINSTRING, ANYVALUE, FIRSTWITHTIME, EXPRMIN and their like against Python, however rows are divided."""
+"""MINLONG, MINSTRING, ANYVALUE, FIRSTWITHTIME, EXPRMIN etc. against Python, for any division of the rows."""
 
 import math
 import uuid

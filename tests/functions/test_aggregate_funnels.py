@@ -1,4 +1,4 @@
-"""Funnels against twins that look at one event, or one key, at a time."""
+"""Funnels against twins that process one event, or one key, at a time."""
 
 import math
 from collections.abc import Sequence

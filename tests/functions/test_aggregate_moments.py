@@ -1,4 +1,4 @@
-"""Variances, covariances, skewness and kurtosis against DuckDB, fractions, and themselves divided."""
+"""Variances, covariances, skewness and kurtosis against DuckDB, against fractions, and for any division of the rows."""
 
 import math
 import struct

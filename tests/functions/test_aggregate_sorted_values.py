@@ -1,4 +1,4 @@
-"""PERCENTILE and MODE against Python, however rows are divided."""
+"""PERCENTILE and MODE against Python, for any division of the rows."""
 
 import math
 from collections import Counter

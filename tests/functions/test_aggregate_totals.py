@@ -1,4 +1,4 @@
-"""Running totals, packed and not, against NumPy."""
+"""Running totals, packed and unpacked, against NumPy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The traits that aggregates declare, against their behaviour."""
+"""The declared traits of aggregates against their behaviour."""
 
 from dataclasses import fields
 from typing import Any

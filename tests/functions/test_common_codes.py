@@ -1,4 +1,4 @@
-"""Values of several sources by common codes: those that ascend are merged, others hashed, and both say the same."""
+"""Common codes for values of several sources: merging ascending ones and hashing others give equivalent codes."""
 
 from typing import Any
 

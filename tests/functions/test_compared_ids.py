@@ -1,4 +1,4 @@
-"""Comparing the ids of an ascending dictionary with a constant finds the rows that comparing their values finds."""
+"""Comparing the ids of an ascending dictionary with a constant finds the same rows as comparing the values."""
 
 import itertools
 from typing import Any

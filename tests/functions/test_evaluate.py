@@ -1,4 +1,4 @@
-"""How expressions are computed: once for each dictionary entry, whole numbers after aggregation, broadcasting."""
+"""Evaluation of expressions: once per dictionary entry, integers after aggregation, broadcasting."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Work on many values can be ended: functions of Python values, and expressions over large dictionaries."""
+"""Long computations can be interrupted: functions of Python values, and expressions over large dictionaries."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Sets of pairs against Counters, whatever keeps them."""
+"""Sets of pairs against Counters, in every representation."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Ids in order of arrival, brought into the order of their values."""
+"""Ids in order of arrival, remapped to the order of their values."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Matching a column in steps equals matching it at once, and the query may end between two steps."""
+"""Matching a column in steps equals matching it at once, and the query may end between steps."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every function that the SQL and PQL references name is known."""
+"""Every function named in the SQL and PQL references exists."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Patterns mean what they mean in Java, for conditions (RE2) as for functions that extract and replace (Python)."""
+"""Patterns have Java's semantics, in conditions (RE2) and in functions that extract and replace (Python)."""
 
 import random
 import re

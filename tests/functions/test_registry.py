@@ -1,4 +1,4 @@
-"""The registry: names, suffixes, near names."""
+"""The registry: names, suffixes, suggestions for misspelt names."""
 
 import re
 from collections.abc import Callable

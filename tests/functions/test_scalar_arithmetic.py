@@ -1,4 +1,4 @@
-"""Rounding, whole numbers of 64 bits, bits and rand(), against Python's own arithmetic."""
+"""Rounding, 64-bit integers, bit operations and rand(), against Python's arithmetic."""
 
 import math
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal

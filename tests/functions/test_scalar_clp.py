@@ -1,4 +1,4 @@
-"""clpDecode and clpMatch, against an encoder of one message at a time."""
+"""clpDecode and clpMatch, against an encoder of single messages."""
 
 import fnmatch
 import json

@@ -1,4 +1,4 @@
-"""Times at the edges: before 1970, at the limits of 64 bits, around changes of offset; against Python's calendar."""
+"""Extreme times: before 1970, at the limits of 64 bits, around changes of offset; against Python's calendar."""
 
 import calendar
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Every scalar function gives the same for rows together, one by one, by a dictionary, and beside nulls."""
+"""Every scalar function gives the same results for batches, single rows, dictionaries, and rows beside nulls."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Hash functions against the vectors of their authors and of the reference."""
+"""Hash functions against published test vectors and those of the reference."""
 
 import hashlib
 import zlib

@@ -1,4 +1,4 @@
-"""JSON functions: paths as Jayway reads them, types and defaults of what is extracted, keys and maps."""
+"""JSON functions: Jayway paths, types and defaults of extracted values, keys and maps."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Values found in JSON texts where they lie, against orjson; and jsonExtractScalar by both of its ways."""
+"""Values located in JSON texts without parsing them, against orjson; and both implementations of jsonExtractScalar."""
 
 import json
 import random

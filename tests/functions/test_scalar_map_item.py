@@ -1,4 +1,4 @@
-"""Values of maps by key, of every type, against plain dictionaries; written as `gamay.ingest.convert.maps` stores them."""
+"""Values of maps by key, of every type, against dictionaries; stored by `gamay.ingest.convert.maps`."""
 
 import json
 import uuid

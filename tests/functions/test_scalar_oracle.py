@@ -1,4 +1,4 @@
-"""Scalar functions against DuckDB, where both mean the same."""
+"""Scalar functions against DuckDB, where the semantics agree."""
 
 import math
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Functions of regular expressions: Java's replacement syntax, options, and patterns that come from a column."""
+"""Regular-expression functions: Java's replacement syntax, options, and patterns from a column."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Scalar functions where they follow Pinot rather than other databases, and at the edges of their types."""
+"""Scalar functions where they follow Pinot rather than other databases, and at the limits of their types."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Functions of text, bytes and URLs: against the rules written down in their sources, and against Python's own codecs."""
+"""Functions of text, bytes and URLs, against the rules documented in their sources and against Python's codecs."""
 
 import urllib.parse
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Offsets and local times of whole arrays against `zoneinfo`, one at a time."""
+"""Offsets and local times of arrays against `zoneinfo`, value by value."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""What holds for every sketch: parts merge to the whole, estimates are as good as promised, serialised sketches merge."""
+"""Properties of every sketch: parts merge to the whole, estimates have the promised accuracy, serialised sketches merge."""
 
 import base64
 import math

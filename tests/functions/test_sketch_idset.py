@@ -1,4 +1,4 @@
-"""Id sets: every value that went in is found, the bytes are those of the format, garbage is refused."""
+"""Id sets: every added value is found, the bytes follow the format, garbage is refused."""
 
 import base64
 import contextlib

@@ -1,4 +1,4 @@
-"""Our theta, tuple, CPC and frequent-items sketches beside those of the datasketches library, byte by byte."""
+"""Gamay's theta, tuple, CPC and frequent-items sketches against those of the datasketches library, byte by byte."""
 
 import base64
 import math

@@ -1,4 +1,4 @@
-"""Registers of HyperLogLog++ and UltraLogLog against their definitions, and their forms."""
+"""Registers of HyperLogLog++ and UltraLogLog against their definitions, and their serialised forms."""
 
 import base64
 from typing import Any

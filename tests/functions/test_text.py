@@ -1,4 +1,4 @@
-"""Names of result columns and numbers as Java prints them."""
+"""Names of result columns, and numbers in Java's notation."""
 
 import math
 

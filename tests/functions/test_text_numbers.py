@@ -1,4 +1,4 @@
-"""Numbers of texts against a dictionary of Python's, and the memory that they ask for."""
+"""Numbering of texts against a Python dictionary, and the memory reserved for it."""
 
 import pyarrow as pa
 import pytest

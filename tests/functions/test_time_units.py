@@ -1,4 +1,4 @@
-"""What a function looks at of a time: it gives the same for the time and for the start of the unit that it looks at."""
+"""The time unit that a function depends on: equal results for a time and for the start of its unit."""
 
 import numpy as np
 import pytest

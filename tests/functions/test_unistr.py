@@ -1,4 +1,4 @@
-"""Texts by the codes of their characters: `unistr`, and the literals that become calls of it."""
+"""Texts by code points: `unistr`, and the literals that become calls of it."""
 
 import pytest
 from hypothesis import given

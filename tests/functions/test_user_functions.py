@@ -1,4 +1,4 @@
-"""Functions of users: the package that the guide shows, as if it were installed, and packages that are broken."""
+"""User-defined functions: the package of the guide, as if installed, and broken packages."""
 
 import os
 import re

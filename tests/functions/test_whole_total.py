@@ -1,4 +1,4 @@
-"""Sums of few whole numbers without states are those that `Totals` has."""
+"""Sums of a few integers without states equal those of `Totals`."""
 
 import numpy as np
 import pytest

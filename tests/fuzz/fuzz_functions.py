@@ -1,4 +1,4 @@
-"""Which arguments each function of the registry takes, found by asking it: random calls of it that can be bound.
+"""The arguments that each function of the registry accepts, found by random calls that can be bound.
 
 So that generated queries do not only find out that arguments do not fit.
 """

@@ -1,4 +1,4 @@
-"""Texts of queries: from a grammar, mutated, nested deeply, and plain nonsense. Input k of a seed is always the same."""
+"""Texts of queries: from a grammar, mutated, deeply nested, and random. Input k of a seed is always the same."""
 
 import json
 import re

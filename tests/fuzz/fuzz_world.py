@@ -1,4 +1,4 @@
-"""What fuzzed queries run on: small tables with every type of column and index, behind the broker's HTTP interface."""
+"""The tables of fuzzed queries: small, with every type of column and index, behind the broker's HTTP interface."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Thousands of queries that no client would write: each is answered in time, with a matching code and message.
+"""Thousands of abnormal queries: each is answered in time, with a suitable code and message.
 
 `GAMAY_FUZZ_INPUTS` is their number and `GAMAY_FUZZ_SEED` chooses others. They run in a process of their own, so that its
 death is told with the input that caused it.

@@ -1,4 +1,4 @@
-"""Schemas and table configs in a line."""
+"""Short constructors of schemas and table configs."""
 
 import pytest
 

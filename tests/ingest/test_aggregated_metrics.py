@@ -1,4 +1,4 @@
-"""Metrics that are aggregated while a segment consumes have, in each row, the value of the column they aggregate."""
+"""Metrics aggregated during consumption have, in each row, the value of the column they aggregate."""
 
 import pyarrow as pa
 import pytest

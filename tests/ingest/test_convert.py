@@ -1,4 +1,4 @@
-"""Conversions to every column type: what fits, what fails, and that exactly the failing values fail."""
+"""Conversions to every column type: valid values, invalid ones, and that exactly the invalid values fail."""
 
 import datetime as dt
 import math

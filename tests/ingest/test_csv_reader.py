@@ -1,4 +1,4 @@
-"""CSV files: named formats, headers, spaces, broken records, and a round trip of anything."""
+"""CSV files: named formats, headers, spaces, broken records, and a round trip of random contents."""
 
 import csv
 import gzip

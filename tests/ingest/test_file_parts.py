@@ -1,4 +1,4 @@
-"""Parts of files together give the rows of the whole file, wherever they are cut."""
+"""Parts of a file together give the rows of the whole file, wherever it is split."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""Inspection of files and topics before there are tables for them."""
+"""Inspection of files and topics before their tables exist."""
 
 from pathlib import Path
 from typing import Any

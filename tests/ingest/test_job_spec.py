@@ -1,4 +1,4 @@
-"""Job specs: YAML, JSON, templates, properties files, mistakes."""
+"""Job specs: YAML, JSON, templates, properties files, errors."""
 
 import pytest
 

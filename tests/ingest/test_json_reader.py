@@ -1,4 +1,4 @@
-"""JSON files: lines, concatenated objects, arrays; broken records; values as they were written."""
+"""JSON files: lines, concatenated objects, arrays; broken records; exact values."""
 
 import gzip
 import json

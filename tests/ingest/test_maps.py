@@ -1,4 +1,4 @@
-"""Columns of type MAP: objects, maps and texts become the same text, whatever form they come in."""
+"""Columns of type MAP: objects, maps and texts of every source become the same text."""
 
 import dataclasses
 import datetime as dt

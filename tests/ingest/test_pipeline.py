@@ -1,4 +1,4 @@
-"""The ingestion config applied: order, conversions, failures, nested input."""
+"""Application of the ingestion config: order, conversions, failures, nested input."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Sketches that are built while rows are read."""
+"""Sketches built during ingestion."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Every loop compiled and interpreted, against NumPy."""
+"""Every aggregation kernel, compiled and interpreted, against NumPy."""
 
 from collections.abc import Callable
 from typing import Any

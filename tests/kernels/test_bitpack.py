@@ -1,4 +1,4 @@
-"""Bit packing against whole Python numbers."""
+"""Bit packing against Python integers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels from the cache on disk, in separate processes: loading one imports nothing that only compiling needs."""
+"""Kernels from the cache on disk, in separate processes: loading one imports no module that only compilation needs."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""The catalog of kernels: it fits the sources, its types come back, and processes share it, once for an installation."""
+"""The catalog of kernels: it matches the sources, types are restored, and processes divide its compilation."""
 
 import inspect
 import os

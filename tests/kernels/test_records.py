@@ -1,4 +1,4 @@
-"""Finding and numbering sorted records, against plain loops."""
+"""Search and numbering of sorted records, against plain loops."""
 
 import numpy as np
 from hypothesis import given, settings

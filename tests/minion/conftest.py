@@ -1,4 +1,4 @@
-"""An embedded cluster with a table whose rows replace each other, and a plain model of what must be in it."""
+"""An embedded cluster with an upsert table, and a plain model of its expected rows."""
 
 import random
 from collections.abc import Callable, Iterator

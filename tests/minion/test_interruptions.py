@@ -1,4 +1,4 @@
-"""Tasks while something dies: a minion's process, the whole cluster, or the segment that is worked on."""
+"""Tasks interrupted by the loss of a minion, of the whole cluster, or of the segment being processed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Minions that are killed while they work: another does the subtask, and nothing of the dead one is left.
+"""Minions killed during work: another one completes the subtask, and the dead one leaves nothing behind.
 
 A kill is an exception that nobody catches, raised in the thread of the attempt before or after one of its requests; then the
 worker's session ends, and another worker begins. The moments are drawn from a seed. What a real SIGKILL does to processes is

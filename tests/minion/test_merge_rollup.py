@@ -1,4 +1,4 @@
-"""MergeRollupTask in a running cluster: two levels, and the same answers at every moment."""
+"""MergeRollupTask in a running cluster: two levels, and unchanged answers at every moment."""
 
 import re
 from collections.abc import Callable, Iterator

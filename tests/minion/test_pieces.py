@@ -1,4 +1,4 @@
-"""Pieces of a task that merges segments: together they make the rows that one piece makes, each of few of the inputs."""
+"""Tasks that merge segments in pieces: the same rows as in one piece, with few inputs for each."""
 
 import shutil
 import sys

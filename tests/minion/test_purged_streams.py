@@ -1,4 +1,4 @@
-"""PurgeTask and RefreshSegmentTask on segments that were made from a stream, of a table with primary keys."""
+"""PurgeTask and RefreshSegmentTask on segments from a stream, of a table with primary keys."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every call about tasks: its answer, and its refusals."""
+"""Every REST call about tasks: responses and errors."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""UpsertCompactionTask on a table while rows come: the same answers before, during and after."""
+"""UpsertCompactionTask on a table during ingestion: the same answers before, during and after."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Folding everything that is declared about one column."""
+"""Combining all declarations about a column."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Compound inverted indexes in table configs: what is declared, what is refused, that columns keep their dictionaries."""
+"""Compound inverted indexes in table configs: valid and invalid declarations, and dictionaries kept for their columns."""
 
 from typing import Any
 

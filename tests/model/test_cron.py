@@ -1,4 +1,4 @@
-"""Quartz's schedules against a walk through every second, and against known dates."""
+"""Quartz cron expressions against a scan of every second, and against known dates."""
 
 import random
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`""` in the place of an optional value is a value that is not set; in the place of a required one it is an error."""
+"""`""` as an optional value means that it is not set; as a required value it is an error."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy

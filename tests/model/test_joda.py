@@ -1,4 +1,4 @@
-"""Date patterns: against Python's strftime, DuckDB's strptime, and themselves."""
+"""Date patterns against Python's strftime, against DuckDB's strptime, and by round trips."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""The reader that all documents share."""
+"""The reader shared by all documents."""
 
 import json
 from collections.abc import Mapping

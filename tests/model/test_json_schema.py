@@ -1,4 +1,4 @@
-"""JSON Schemas agree with the readers of the documents: what is read without a remark is valid, and nothing else."""
+"""JSON Schemas agree with the readers of the documents: they accept exactly what is read without a warning."""
 
 import copy
 import json

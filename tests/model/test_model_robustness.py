@@ -1,4 +1,4 @@
-"""Whatever is written into a document, the answer is a config or a sentence, never a crash; docstrings tell the truth."""
+"""Any content of a document gives a config or an error message, never a crash; examples in docstrings are correct."""
 
 import contextlib
 import copy

@@ -1,4 +1,4 @@
-"""Stored documents are read once."""
+"""Stored documents are parsed once."""
 
 import pytest
 

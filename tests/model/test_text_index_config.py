@@ -1,4 +1,4 @@
-"""Text indexes in table configs: all forms say the same, what cannot be is refused, what has no effect is named."""
+"""Text indexes in table configs: equivalent forms, errors for invalid settings, warnings for those without effect."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every rule of upsertConfig, dedupConfig and the tasks that go with them, each with the exact sentence of its breach.
+"""Every rule of upsertConfig, dedupConfig and their tasks, with the exact message for its violation.
 
 upsert_rules.json has the cases: each changes one thing of a config that is accepted; `…+` appends, null removes.
 """

@@ -1,4 +1,4 @@
-"""A primary-key index that does everything on a plain dict, too, and compares."""
+"""A primary-key index that also does everything on a plain dict, and compares."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Search in texts by definition: words character by character, queries clause by clause, documents one by one."""
+"""Text search by definition: words character by character, queries clause by clause, documents one by one."""
 
 import re
 import unicodedata

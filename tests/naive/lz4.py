@@ -1,4 +1,4 @@
-"""LZ4's block format by the book, one byte after the other."""
+"""LZ4's block format by its specification, byte by byte."""
 
 
 def decode(block: bytes, dictionary: bytes = b"") -> bytes:

@@ -1,4 +1,4 @@
-"""A slow, obvious quantile digest: a tree of Python objects, read from bytes as Java writes them or made of values."""
+"""A slow, obvious quantile digest: a tree of Python objects, built from values or from Java's serialised form."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What upsert means, row by row, in plain Python: one partition, no batches, no bitmaps, no index."""
+"""Upsert semantics row by row in plain Python: one partition, no batches, no bitmaps, no index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Slow twins of `gamay.kernels.vector.clusters`; exact for small whole numbers, as the kernels then are."""
+"""Slow twins of `gamay.kernels.vector.clusters`; exact for small integers, as the kernels then are."""
 
 from typing import Any
 

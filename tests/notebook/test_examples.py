@@ -1,4 +1,4 @@
-"""The notebooks of examples/ run to their ends, from their first cell to their last."""
+"""The notebooks of examples/ run from the first cell to the last."""
 
 import importlib.util
 import json

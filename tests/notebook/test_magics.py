@@ -1,4 +1,4 @@
-"""The magics in a shell of IPython: where they ask, parameters, results, completion, errors."""
+"""The magics in an IPython shell: connections, parameters, results, completion, errors."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Groups of few rows, and few rows in order: the short way, the long way, and DuckDB agree, whatever is asked of what.
+"""Groups of few rows, and few rows in order: the short path, the ordinary path, and DuckDB agree on random queries.
 
 Each seed makes a schema of random types and encodings, a few small segments, some of them consuming, some with values of
 their own, and queries whose filters indexes answer. Numbers are multiples of an eighth, so that sums are exact.

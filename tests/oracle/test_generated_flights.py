@@ -1,4 +1,4 @@
-"""Random queries on all flights of 2013 against DuckDB: large segments, which are read in blocks by several threads.
+"""Random queries on all flights of 2013 against DuckDB: large segments, which several threads read in blocks.
 
 The reference evaluator asks a few of these flights all that the language has; here the amount is what matters.
 """

@@ -1,4 +1,4 @@
-"""`LIKE … ESCAPE` against DuckDB, with other characters in queries of one shape."""
+"""`LIKE … ESCAPE` against DuckDB, with several escape characters in queries of one shape."""
 
 import random
 from collections.abc import Iterator

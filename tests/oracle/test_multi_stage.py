@@ -1,4 +1,4 @@
-"""Queries of one table mean the same to `useMultistageEngine`, but for what `docs/guide/joins.md` says."""
+"""Queries of one table have the same meaning with `useMultistageEngine`, except as documented in `docs/guide/joins.md`."""
 
 import re
 from collections.abc import Iterator, Mapping

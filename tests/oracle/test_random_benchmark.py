@@ -1,4 +1,4 @@
-"""The random queries of the benchmark, about small tables: both systems answer them alike."""
+"""The random queries of the benchmark, on small tables: both systems give the same answers."""
 
 import pytest
 from benchmarks.random_grammar import KINDS

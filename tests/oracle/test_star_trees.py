@@ -1,4 +1,4 @@
-"""Star-trees answer as DuckDB does, and as the segments that they were made of: random trees, rows and queries by seed."""
+"""Star-trees give the answers of DuckDB and of the segments they were built from: random trees, rows and queries by seed."""
 
 import math
 import random

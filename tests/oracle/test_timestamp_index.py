@@ -1,4 +1,4 @@
-"""Tables with a timestamp index answer as those without: generated queries of times, in every form of storage."""
+"""Tables with and without a timestamp index give the same answers: generated queries of times, in every form of storage."""
 
 import random
 from collections.abc import Iterator, Sequence

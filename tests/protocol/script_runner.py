@@ -1,4 +1,4 @@
-"""Runs a script of the completion protocol and writes down every message, every state and every change of the records.
+"""Runs a script of the completion protocol and records every message, every state and every change of the records.
 
 A line is a comment (`#`), empty, a command, or output (indented). Commands:
 

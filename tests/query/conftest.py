@@ -1,4 +1,4 @@
-"""A small table with every kind of column, as real segments, and one call that answers SQL on it."""
+"""A small table with every kind of column, as real segments, and a fixture that answers SQL on it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

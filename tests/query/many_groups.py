@@ -1,4 +1,4 @@
-"""A table of many groups that share few rows, and runs of queries over it under a budget."""
+"""A table of many groups with few rows each, and queries on it under a budget."""
 
 from pathlib import Path
 from typing import Any

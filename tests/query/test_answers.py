@@ -1,4 +1,4 @@
-"""What answers of a small table depend on beside its rows. What they are: the cases of `tests/sql/answers`."""
+"""Properties of answers of a small table other than their rows, which are the cases of `tests/sql/answers`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Conditions on fields of sorted times: the rows that are found without looking at each, against testing every row."""
+"""Conditions on fields of sorted times: the rows found without testing each, against testing every row."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Columns of as many values as ids of one and two bytes can number, one less and one more, with nulls beside them."""
+"""Columns with as many values as ids of one and two bytes can represent, one less and one more, and with nulls."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Literals in a column's type: nothing is truncated or wrapped."""
+"""Literals converted to a column's type: nothing is truncated or wrapped."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which columns of a conjunction get an index together, by the shares of rows of a table that is drawn."""
+"""Which columns of a conjunction get a compound index, by the shares of rows of a generated table."""
 
 from collections.abc import Sequence
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Conditions find the same rows of a column, whatever its storage and indexes, as of an expression with its values."""
+"""Conditions find the same rows for a column in any storage, with any indexes, and for an expression with its values."""
 
 import math
 import operator

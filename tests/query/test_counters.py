@@ -1,4 +1,4 @@
-"""Every counter of an answer against a count by hand, row by row, over the same rows with different indexes."""
+"""Every counter of an answer against a naive row-by-row count, over the same rows with different indexes."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A query's time is its own: what compiling takes is not counted."""
+"""A query's deadline excludes time spent compiling kernels."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""When every combination of codes is a group: not where far fewer rows match than there are combinations."""
+"""When every combination of codes gets a group: not if far fewer rows match than there are combinations."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The story that the package tells of a query names what exists."""
+"""The names in the package's description of a query exist."""
 
 import importlib
 import re

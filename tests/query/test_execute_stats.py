@@ -1,4 +1,4 @@
-"""The counters of a response equal what was read."""
+"""The counters of a response equal the values actually read."""
 
 from typing import Any
 

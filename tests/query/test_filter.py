@@ -1,4 +1,4 @@
-"""Filters: every way to answer a predicate gives the rows that a naive scan gives."""
+"""Filters: every method of answering a predicate finds the rows of a naive scan."""
 
 from decimal import Decimal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Columns in frame of reference answer as the same values without it."""
+"""Columns in frame of reference give the same answers as the plain values."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Every kind of matches walks and splits into the same rows."""
+"""Every kind of matches iterates over and splits into the same rows."""
 
 import itertools
 from typing import Any

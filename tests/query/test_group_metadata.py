@@ -1,4 +1,4 @@
-"""What metadata answers is what reading all rows answers; what it cannot know it leaves alone."""
+"""Aggregates from metadata equal those over all rows; metadata that cannot answer is not used."""
 
 import math
 from types import SimpleNamespace

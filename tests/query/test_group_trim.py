@@ -1,4 +1,4 @@
-"""How many groups a query may have: what is kept, what the response says, and that threads make no difference."""
+"""Limits on a query's groups: which are kept, what the response reports, and independence of the number of threads."""
 
 from typing import Any
 

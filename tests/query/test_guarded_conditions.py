@@ -1,4 +1,4 @@
-"""What cannot be computed for a row fails a query only where nothing keeps it away: AND, OR, CASE, WHERE, FILTER."""
+"""A value that cannot be computed fails a query only if no AND, OR, CASE, WHERE or FILTER excludes its row."""
 
 import ipaddress
 import itertools

@@ -1,4 +1,4 @@
-"""Aggregates of columns with large dictionaries, whichever share of the rows a condition keeps: against DuckDB."""
+"""Aggregates of columns with large dictionaries against DuckDB, for conditions of any selectivity."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Totals over all valid rows, while these change between queries: by DuckDB, and by what was not kept."""
+"""Cached totals over all valid rows, while these change between queries: against DuckDB and against uncached ones."""
 
 import threading
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""LIKE over sorted dictionaries: the ranges of entries that a pattern's beginning leaves, against matching every entry."""
+"""LIKE over sorted dictionaries: the ranges of entries with a pattern's prefix, against matching every entry."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How far DISTINCT is searched, and LIMIT."""
+"""Limits on the search of DISTINCT, and LIMIT."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""SUM, AVG, MIN and MAX of a column beside a constant are computed from those of the column, and give what rows would."""
+"""SUM, AVG, MIN and MAX of a column and a constant, computed from those of the column, equal those over rows."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Queries of very many keys are bound in time that grows with their number, not with its square."""
+"""Binding a query with very many keys takes time linear in their number."""
 
 import pytest
 from tests.query.many_groups import SCHEMA

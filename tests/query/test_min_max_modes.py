@@ -1,4 +1,4 @@
-"""Queries answer the same whichever columns tell their bounds; where they do, segments are pruned by them."""
+"""Answers do not depend on which columns have bounds; segments are pruned by those that do."""
 
 from typing import Any
 

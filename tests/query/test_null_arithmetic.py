@@ -1,4 +1,4 @@
-"""Arithmetic under aggregates without groups where operands are null or NaN, and numbers that are ids, against NumPy."""
+"""Arithmetic under aggregates without groups, with null and NaN operands and with ids, against NumPy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Flags of null rows against the bitmap that they are made of, and conditions that test them row by row."""
+"""Flags of null rows against the bitmap they are computed from, and conditions that test them row by row."""
 
 import gc
 import itertools

@@ -1,4 +1,4 @@
-"""Conditions on one column that are merged hold for exactly the values that all of them hold for."""
+"""Merged conditions on one column hold for exactly the values that satisfy all of them."""
 
 import math
 from collections.abc import Sequence

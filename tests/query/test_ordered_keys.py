@@ -1,4 +1,4 @@
-"""Rows ordered by several keys, most of them equal in the first: the first rows against DuckDB's."""
+"""ORDER BY several keys with many ties in the first: the first rows against DuckDB."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Groups that do not fit the memory of a query are spilled: the answer is the same, and nothing stays on the disk."""
+"""Groups that do not fit in a query's memory are spilled: the answer is the same, and no file remains."""
 
 import subprocess
 import sys

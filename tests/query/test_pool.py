@@ -1,4 +1,4 @@
-"""The pool runs every task once, raises what a task raises, and never waits for itself."""
+"""The pool runs every task once, raises the errors of tasks, and never deadlocks on itself."""
 
 import threading
 import time

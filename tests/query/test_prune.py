@@ -1,4 +1,4 @@
-"""Pruning keeps every segment that holds a matching row, drops those that plainly cannot, and does it fast."""
+"""Pruning keeps every segment with a matching row, drops those that clearly have none, and is fast."""
 
 import sys
 from collections import Counter

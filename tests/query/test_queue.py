@@ -1,4 +1,4 @@
-"""Work waits for its turn, leaves when it is cancelled or too late, and is refused when too much waits."""
+"""Work waits for its turn, is removed when cancelled or late, and is refused when the queue is full."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Ranges over raw numbers: as Python compares them, NaN above all."""
+"""Ranges over raw numbers, compared as in Python, with NaN above all."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Queries of a shape that is known are bound as if nothing were known, whatever their literals are."""
+"""Binding a query of a known shape equals binding it from scratch, for any literals."""
 
 from dataclasses import replace
 from typing import Any

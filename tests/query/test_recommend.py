@@ -1,4 +1,4 @@
-"""What is recommended for a table that does not exist yet."""
+"""Recommendations for a table that does not exist yet."""
 
 from typing import Any
 

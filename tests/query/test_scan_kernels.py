@@ -1,4 +1,4 @@
-"""What scans compute in buffers and in vector instructions, against plain NumPy and whole-column evaluation."""
+"""Scans in buffers and with vector instructions, against plain NumPy and whole-column evaluation."""
 
 from pathlib import Path
 from typing import Any

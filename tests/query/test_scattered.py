@@ -1,4 +1,4 @@
-"""Groups that hardly repeat are put aside by partition, in memory: the answers are those of one table."""
+"""Groups that hardly repeat are set aside by partition, in memory: the same answers as with one table."""
 
 from collections.abc import Iterator
 from pathlib import Path

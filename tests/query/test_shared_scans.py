@@ -1,4 +1,4 @@
-"""Scans that filters share: they answer as the scan does, and read no row of a block twice."""
+"""Scans shared by filters: the same rows as separate scans, and no row of a block is read twice."""
 
 import numpy as np
 import pytest

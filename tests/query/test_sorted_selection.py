@@ -1,4 +1,4 @@
-"""ORDER BY a column by which rows are sorted: read from the right end, no further than needed, ties in row order."""
+"""ORDER BY the sorted column: read from the right end, no further than necessary, ties in row order."""
 
 from collections.abc import Iterator
 from pathlib import Path

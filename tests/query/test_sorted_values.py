@@ -1,4 +1,4 @@
-"""Search in sorted raw columns against a scan of the same values."""
+"""Binary search in sorted raw columns against a scan of the same values."""
 
 from pathlib import Path
 from typing import Any

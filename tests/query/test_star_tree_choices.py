@@ -1,4 +1,4 @@
-"""Choices of cuboids are kept for the queries of a shape, and no longer than the segment that they are for."""
+"""The choice of a cuboid is cached for the queries of a shape, no longer than its segment exists."""
 
 import gc
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which cuboids a star-tree keeps: over random sizes, each query finds one, and none is there for nothing."""
+"""Which cuboids a star-tree stores: for random sizes, each query finds one, and none is useless."""
 
 from hypothesis import given
 from hypothesis import strategies as st

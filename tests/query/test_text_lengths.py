@@ -1,4 +1,4 @@
-"""LENGTH of raw texts, whose lengths are stored apart: with and without texts beyond ASCII and nulls, and under filters."""
+"""LENGTH of raw texts, whose lengths are stored separately: with non-ASCII texts, with nulls, and under filters."""
 
 from pathlib import Path
 from typing import Any

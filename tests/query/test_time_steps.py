@@ -1,4 +1,4 @@
-"""What is computed of raw times once for each step: answers are those of computing it for each row."""
+"""Functions of raw times computed once per hour, day etc. equal those computed per row."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""VECTOR_SIMILARITY by vector indexes, against the scan of the same rows."""
+"""VECTOR_SIMILARITY with vector indexes, against a scan of the same rows."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Queries on segments of which not every row is valid, against segments that hold only those rows."""
+"""Queries on segments with invalid rows, against segments that contain only the valid rows."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Raw whole numbers of a narrow range are keys by their distance from the least: answers are those of hashed values."""
+"""Raw integers of a narrow range are keys by their distance from the minimum: the same answers as with hashed values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A range index finds few rows; those of a wide range are found sooner by a scan."""
+"""A range index is used for few rows; rows of wide ranges are found faster by a scan."""
 
 import numpy as np
 import pyarrow as pa

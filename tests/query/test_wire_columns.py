@@ -1,4 +1,4 @@
-"""Vectors and partials as the bytes that travel between servers and brokers."""
+"""Vectors and partials in the format sent between servers and brokers."""
 
 import random
 from typing import Any

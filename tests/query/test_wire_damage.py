@@ -1,4 +1,4 @@
-"""What another process sends is read, or refused as an error of the query: nothing else ends it."""
+"""Data from another process is decoded, or refused with a query error; no other exception occurs."""
 
 import contextlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Conditions and orders of columns with a zone map, against DuckDB and against the scan of all rows."""
+"""Conditions on, and orders by, columns with a zone map, against DuckDB and against a scan of all rows."""
 
 from collections.abc import Iterator
 from typing import Any

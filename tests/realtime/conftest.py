@@ -1,4 +1,4 @@
-"""An embedded cluster, a topic, and rows whose sums tell whether each was counted exactly once."""
+"""An embedded cluster, a topic, and rows whose sums show whether each was counted exactly once."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

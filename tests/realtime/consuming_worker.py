@@ -1,4 +1,4 @@
-"""What is killed in test_realtime_cluster: a cluster that consumes until its end."""
+"""The process killed by test_realtime_cluster: a cluster that consumes until it is killed."""
 
 import sys
 import threading

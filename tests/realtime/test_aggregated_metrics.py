@@ -1,4 +1,4 @@
-"""A table that counts distinct values and sums decimals while it consumes answers as one that keeps every row."""
+"""A table that aggregates distinct counts and sums of decimals during consumption answers like one with all rows."""
 
 from collections.abc import Callable
 from typing import Any

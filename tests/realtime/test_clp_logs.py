@@ -1,4 +1,4 @@
-"""Log messages that the decoder takes apart are whole again in queries."""
+"""Log messages encoded by the CLP decoder are restored by queries."""
 
 from collections.abc import Callable
 from typing import Any

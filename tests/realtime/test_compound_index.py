@@ -1,4 +1,4 @@
-"""Tables with keys and a compound inverted index: a conjunction finds the valid rows, consuming, committed and restarted."""
+"""Upsert tables with a compound inverted index: conjunctions find the valid rows, consuming, committed and restarted."""
 
 import random
 from itertools import count

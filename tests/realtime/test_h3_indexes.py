@@ -1,4 +1,4 @@
-"""H3 indexes of a stream's rows: in blocks while they are consumed, built at the commit, changed and removed by reloads."""
+"""H3 indexes of a stream's rows: in blocks during consumption, built at the commit, changed and removed by reloads."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A hybrid table in a running cluster: its REALTIME half gives up what its OFFLINE half answers for."""
+"""A hybrid table in a running cluster: its REALTIME half drops the segments that its OFFLINE half answers for."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON indexes of consuming segments: blocks of rows as they become full, the rest scanned, all of it at the commit."""
+"""JSON indexes of consuming segments: full blocks are indexed, remaining rows scanned, and all indexed at the commit."""
 
 import time
 from collections.abc import Callable

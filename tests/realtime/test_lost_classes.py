@@ -1,4 +1,4 @@
-"""Classes that a table config names: refused where they cannot be loaded, and lost after the table was created."""
+"""Classes named by a table config: refused if they cannot be loaded, and missing after the table was created."""
 
 import sys
 from collections.abc import Callable

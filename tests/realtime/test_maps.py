@@ -1,4 +1,4 @@
-"""Columns of type MAP from a stream: sealed segments and a consuming one, asked over REST and by the clients."""
+"""Columns of type MAP from a stream: sealed and consuming segments, queried over REST and by the clients."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""MergeRollupTask on a table that consumes: what dies on the way leaves every row once, and consumption goes on."""
+"""MergeRollupTask on a consuming table: after any crash every row exists once, and consumption continues."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Streams end to end in an embedded cluster: produce, query meanwhile, commit, pause, restart, kill, lose offsets."""
+"""Streams end to end in an embedded cluster: produce, query, commit, pause, restart, kill, lost offsets."""
 
 import os
 import random

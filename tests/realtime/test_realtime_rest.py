@@ -1,4 +1,4 @@
-"""REST: what the controller tells of tables that consume a stream, and of hybrid ones."""
+"""REST: the controller's information about tables that consume a stream, and about hybrid ones."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""RealtimeToOfflineSegmentsTask in a running cluster: each row in the OFFLINE half once, whatever dies on the way."""
+"""RealtimeToOfflineSegmentsTask in a running cluster: each row is in the OFFLINE half once, after any crash."""
 
 from collections.abc import Callable
 from typing import Any

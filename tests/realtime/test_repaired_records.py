@@ -1,4 +1,4 @@
-"""Damaged records of segments made from a stream are made anew as they were, or it is said what is missing."""
+"""Damaged records of segments from a stream are restored, or the missing information is reported."""
 
 import shutil
 from collections.abc import Callable, Iterator

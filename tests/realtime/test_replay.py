@@ -1,4 +1,4 @@
-"""Messages that were no rows are written to the stream again, once the table can take them."""
+"""Dead letters are written to the stream again once the table accepts them."""
 
 import base64
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Two servers that consume the same partitions: all replicas end with the same segments, whichever of them commits."""
+"""Two servers consume the same partitions: all replicas end with the same segments, whichever commits."""
 
 import os
 import random

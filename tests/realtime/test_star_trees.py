@@ -1,4 +1,4 @@
-"""A committed segment has its star-trees from its first query on, beside rows that are consumed."""
+"""A committed segment has its star-trees from its first query on, beside consuming rows."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""One consumer for a whole topic: each row once through commits and restarts, and when a table changes to partitions."""
+"""One consumer for a whole topic: each row once, across commits, restarts, and the change of a table to partitions."""
 
 from collections.abc import Callable
 from pathlib import Path

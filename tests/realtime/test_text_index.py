@@ -1,4 +1,4 @@
-"""TEXT_MATCH finds rows as soon as they are consumed: by indexes of blocks, a scan of what follows, and after the commit."""
+"""TEXT_MATCH finds rows as soon as they are consumed: by indexes of blocks, a scan of later rows, and after the commit."""
 
 from collections.abc import Callable
 from typing import Any

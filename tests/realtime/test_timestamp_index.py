@@ -1,4 +1,4 @@
-"""Rows that are consumed, and those that are committed, are answered from columns of a timestamp index."""
+"""Queries on consuming and committed rows use the columns of a timestamp index."""
 
 from collections.abc import Callable
 from typing import Any

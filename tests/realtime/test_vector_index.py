@@ -1,4 +1,4 @@
-"""A vector index of a REALTIME table: while rows arrive, after the commit, after restarts, and after its config changed."""
+"""The vector index of a REALTIME table: during consumption, after commits, restarts, and changes of its config."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether answers are what the evaluator expects."""
+"""Comparison of answers with those expected by the evaluator."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The tables of the generated queries, and how they are asked."""
+"""The tables of the generated queries, and functions to query them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Random PQL against the row-by-row evaluator: each aggregate has groups of its own, from the greatest value down."""
+"""Random PQL against the row-by-row evaluator: each aggregate has separate groups, ordered by descending value."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Random queries of several tables, in the SQL that Gamay and DuckDB share.
+"""Random queries of several tables, in the SQL common to Gamay and DuckDB.
 
 Whole numbers are not divided, floats are not summed in windows with moving frames, and every key of an order that decides
 which rows are shown ends with what is unique.

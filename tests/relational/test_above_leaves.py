@@ -1,4 +1,4 @@
-"""Expressions above a join give what the engine for single tables gives for the same rows."""
+"""Expressions above a join equal those of the single-table engine for the same rows."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Statements that are refused before anything is read, however they are nested."""
+"""Statements refused before any row is read, at any nesting."""
 
 import pytest
 

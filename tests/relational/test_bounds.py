@@ -1,4 +1,4 @@
-"""maxRowsInJoin and its like hold above the leaves: as an error, or by leaving rows out, which the answer says."""
+"""maxRowsInJoin etc. apply above the leaves: as an error, or by dropping rows, which the answer reports."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tables that are listed before what joins them are joined with it all the same, and give the same rows."""
+"""Tables listed before the tables that connect them are joined through these, with the same rows."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""One thread watches over all connections, and none after their queries have ended."""
+"""One thread watches all connections, and none after their queries have ended."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""BIG_DECIMALs above the leaves keep all their digits, or the query says that it cannot."""
+"""BIG_DECIMALs above the leaves keep all digits, or the query fails with an error."""
 
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""A query above the leaves ends at its deadline, at whatever moment that is."""
+"""A query ends at its deadline at any point of the work above the leaves."""
 
 import time
 from collections.abc import ItemsView

@@ -1,4 +1,4 @@
-"""What a join or sort cannot hold goes to the disk that queries may take, and nowhere else."""
+"""Joins and sorts that exceed their memory spill to the disk space of queries, and nowhere else."""
 
 from pathlib import Path
 

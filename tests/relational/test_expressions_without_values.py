@@ -1,4 +1,4 @@
-"""CASE without ELSE and NULLIF are null where they have no value, wherever they are computed, with null handling or not."""
+"""CASE without ELSE and NULLIF are null if they have no value, wherever computed, with and without null handling."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Searches of the nearest vectors beside joins, which have no part in which rows are nearest."""
+"""Searches for the nearest vectors beside joins, which do not affect which rows are nearest."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A plan that was made for other constants is the plan that these would have, too."""
+"""A plan made for other constants equals the plan made for these."""
 
 import random
 import re

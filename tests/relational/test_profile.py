@@ -1,4 +1,4 @@
-"""EXPLAIN ANALYZE runs the query and tells what its parts took; responses have the same as `stageStats`."""
+"""EXPLAIN ANALYZE runs the query and reports the cost of its parts; responses have the same as `stageStats`."""
 
 import re
 

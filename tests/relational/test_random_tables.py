@@ -1,4 +1,4 @@
-"""Joins of random tables, some large enough that keys of one become conditions of another, give the rows of DuckDB."""
+"""Joins of random tables against DuckDB, some large enough that keys of one become conditions on another."""
 
 import random
 from collections.abc import Callable, Sequence

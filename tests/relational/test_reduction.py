@@ -1,4 +1,4 @@
-"""What one table says leaves out rows of others before they are read, and never one that is needed."""
+"""Conditions derived from one table exclude rows of others before they are read, and never a row that is needed."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Groups of a big table joined with small ones: asked of the big one alone where keys are unique, right wherever."""
+"""Groups of a large table joined with small ones: pushed to the large table if keys are unique, and always correct."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Queries of trees of joins with subqueries that look at the rows around them, and joins of columns of several types."""
+"""Queries with trees of joins, correlated subqueries, and joins of columns of different types."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Random queries of several tables that nest what SQL lets nest, in the SQL that Gamay and DuckDB share.
+"""Random, deeply nested queries of several tables, in the SQL common to Gamay and DuckDB.
 
 Subqueries stand in SELECT, WHERE and HAVING, correlated or not; LATERAL, QUALIFY, DISTINCT ON, windows over groups, grouping
 sets by expressions, and set operations whose sides are ordered and cut. Every order says where nulls go, and where it

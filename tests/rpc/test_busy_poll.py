@@ -1,4 +1,4 @@
-"""Event loops that stay awake for a moment: only while that pays, and never for long."""
+"""Event loops that poll briefly before sleeping: only while that pays, and never for long."""
 
 import asyncio
 import itertools

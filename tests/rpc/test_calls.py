@@ -1,4 +1,4 @@
-"""Calls over real sockets: many at once, cancelled, late, refused, cut off."""
+"""Calls over real sockets: concurrent, cancelled, late, refused, disconnected."""
 
 import asyncio
 import contextlib

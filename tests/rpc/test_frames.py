@@ -1,4 +1,4 @@
-"""The format of frames: whatever is cut, whatever is sent."""
+"""The format of frames: for any division into reads, and any input."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Only processes that know the cluster's secret are answered, and the others cost nothing."""
+"""Only processes with the cluster's secret are answered; others consume almost no resources."""
 
 import asyncio
 import contextlib

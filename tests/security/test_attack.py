@@ -1,4 +1,4 @@
-"""The short form of `benchmarks.attack`: some inputs of every kind, to a cluster of processes."""
+"""A short run of `benchmarks.attack`: some inputs of every kind, to a cluster of processes."""
 
 from pathlib import Path
 

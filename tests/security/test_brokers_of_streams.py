@@ -1,4 +1,4 @@
-"""Brokers that a table's stream config names: who may not use all tables has nothing connected to that is not allowed."""
+"""Brokers in a table's stream config: a principal without rights on all tables can only name allowed ones."""
 
 import socket
 from collections.abc import Iterator, Mapping

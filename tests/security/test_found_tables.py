@@ -1,4 +1,4 @@
-"""Routes whose handlers find out which tables they are about, and tables with the names of routes."""
+"""Routes whose handlers determine their tables, and tables with the names of routes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Malformed cookies, tokens and log-ins of the console: none is accepted, and none causes an internal error."""
+"""Malformed cookies, tokens and logins of the console: none is accepted, and none causes an internal error."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Odd commands, tickets, actions, headers and parameters over Flight SQL: refused with a sentence, never a defect."""
+"""Odd commands, tickets, actions, headers and parameters over Flight SQL: refused with a message, never a defect."""
 
 import random
 from collections.abc import Iterator

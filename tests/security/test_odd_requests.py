@@ -1,4 +1,4 @@
-"""Odd names, odd JSON and odd values at every documented route: refused with a sentence, never a defect (500).
+"""Odd names, odd JSON and odd values at every documented route: refused with a message, never a defect (500).
 
 `GAMAY_ODD_REQUESTS` is the number of requests (3,000); each route is asked in turn, by a fixed seed.
 """

@@ -1,4 +1,4 @@
-"""Every route of every role, by the table `expected_rights.txt`: asked by each kind of principal, with each trick."""
+"""Every route of every role, against the table `expected_rights.txt`: for each kind of principal and each trick."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The compound inverted index against the rows themselves, and what is said of files that are none."""
+"""The compound inverted index against the rows themselves, and errors for invalid files."""
 
 import json
 import logging

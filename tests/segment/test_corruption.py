@@ -1,4 +1,4 @@
-"""A damaged segment is never opened, whatever is damaged."""
+"""A damaged segment is never opened, wherever the damage is."""
 
 import json
 import random

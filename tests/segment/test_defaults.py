@@ -1,4 +1,4 @@
-"""Columns that a segment is too old to have."""
+"""Columns that were added to the schema after a segment was built."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What `gamay segment show` prints."""
+"""The output of `gamay segment show`."""
 
 import pytest
 

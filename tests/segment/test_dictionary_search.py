@@ -1,4 +1,4 @@
-"""Looking for values in a sorted dictionary: every value is found at its place, and no other."""
+"""Search in a sorted dictionary: every value is found at its position, and no other value."""
 
 from decimal import Decimal
 

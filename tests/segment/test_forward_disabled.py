@@ -1,4 +1,4 @@
-"""Columns without a forward index: what still answers, what is refused, and how their rows are read back."""
+"""Columns without a forward index: which queries they answer, which are refused, and how their rows are reconstructed."""
 
 from pathlib import Path
 from typing import Any

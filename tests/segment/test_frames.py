@@ -1,4 +1,4 @@
-"""Raw numbers in frame of reference: every bit comes back, sums and comparisons are those of the values."""
+"""Raw numbers in frame of reference: exact round trips; sums and comparisons equal those of the values."""
 
 from dataclasses import astuple, replace
 

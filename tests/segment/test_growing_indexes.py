@@ -1,4 +1,4 @@
-"""Indexes of consuming segments: blocks are built beside the rows, and every row is found however far they are."""
+"""Indexes of consuming segments: blocks are built in the background, and every row is found at any stage."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""The H3 index against the functions themselves, computed for every row."""
+"""The H3 index against the functions computed for every row."""
 
 import math
 from collections.abc import Sequence

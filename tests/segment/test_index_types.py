@@ -1,4 +1,4 @@
-"""Index types among a column's buffers: those that there are, and one more, which is a class and a place in the list."""
+"""Index types among a column's buffers: the existing ones, and a new one, which is one class and one entry of the list."""
 
 import numpy as np
 import pytest

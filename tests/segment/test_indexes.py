@@ -1,4 +1,4 @@
-"""Every index gives exactly the docs that a scan gives."""
+"""Every index gives exactly the docs of a scan."""
 
 import math
 

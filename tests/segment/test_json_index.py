@@ -1,4 +1,4 @@
-"""The JSON index against JSON_MATCH itself: any documents, conditions and settings."""
+"""The JSON index against JSON_MATCH itself: random documents, conditions and settings."""
 
 import json
 from collections.abc import Callable

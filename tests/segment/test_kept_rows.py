@@ -1,4 +1,4 @@
-"""Segments of some rows of others: the same bytes as if they had been built of these rows."""
+"""Segments of some rows of others: the same bytes as if built from these rows."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sketches and decimals kept up while rows come, against those made of all values at once."""
+"""Sketches and decimals updated during consumption, against those built from all values at once."""
 
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 

@@ -1,4 +1,4 @@
-"""Rows merged while they come, against a dict of what they should be."""
+"""Rows merged during consumption, against a dict of the expected rows."""
 
 import threading
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A consuming segment against the immutable one of the same rows: what a view shows, and what sealing writes."""
+"""A consuming segment against the immutable one of the same rows: the contents of a view, and the result of a commit."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Segments with right checksums and a wrong structure are refused; what is opened can be read to the last value.
+"""Segments with valid checksums and an invalid structure are refused; those that open can be read completely.
 
 `GAMAY_SEGMENT_MUTANTS=100000` tries that many, other than those of the suite.
 """

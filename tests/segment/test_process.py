@@ -1,4 +1,4 @@
-"""Segments made of others: the same rows as DuckDB makes of them."""
+"""Segments built from others: the same rows as DuckDB computes from them."""
 
 import base64
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Raw texts in small blocks of LZ4: every way of reading them, and what is damaged."""
+"""Raw texts in small LZ4 blocks: all methods of reading, and damage."""
 
 from pathlib import Path
 from typing import Any

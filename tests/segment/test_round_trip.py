@@ -1,4 +1,4 @@
-"""Every data type, single- and multi-value, in every encoding, comes back as it went in."""
+"""Round trips of every data type, single- and multi-value, in every encoding."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The files of secondary indexes: what is written is read back, what is damaged or foreign is not used."""
+"""The files of secondary indexes: round trips, and damaged or foreign files are not used."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Segments are loaded side by side, and the first of them are the first that have their metadata checked."""
+"""Segments are loaded concurrently, so a process's first checks of metadata may run at the same time."""
 
 import subprocess
 import sys

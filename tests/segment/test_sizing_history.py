@@ -1,4 +1,4 @@
-"""What is remembered of a table's completed segments."""
+"""The history of a table's completed segments."""
 
 import json
 

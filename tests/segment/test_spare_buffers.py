@@ -1,4 +1,4 @@
-"""Buffers that are made before their segment begins: it takes what it would have made, and is the same with and without."""
+"""Buffers allocated before their segment begins: the same sizes as otherwise, and no effect on its contents."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Text indexes against the search of each text: generated texts and queries, all forms of columns, damaged files."""
+"""Text indexes against a search of each text: generated texts and queries, all forms of columns, damaged files."""
 
 from collections.abc import Sequence
 from pathlib import Path

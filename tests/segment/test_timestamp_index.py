@@ -1,4 +1,4 @@
-"""Columns of timestamp indexes in segments: the same from rows, at a commit and of kept rows, and what dateTrunc says."""
+"""Columns of timestamp indexes: the same from rows, at a commit and for kept rows, and equal to dateTrunc."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The trigram index against matching every entry: what it leaves out never matches."""
+"""The trigram index against matching every entry: entries it excludes never match."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""How many distinct values there are predicted to be, against draws of many more."""
+"""The predicted number of distinct values, against draws of many more."""
 
 import numpy as np
 import pytest

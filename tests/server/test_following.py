@@ -1,4 +1,4 @@
-"""What is read behind the segment that a broker knows as the last: with it, a prefix of the stream, each row once."""
+"""Rows that follow the last segment known to a broker: together, a prefix of the stream, each row once."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Segments follow the index settings of their table: what a change of them makes stale, and what a reload makes of it."""
+"""Segments follow the index settings of their table: which changes make them outdated, and the result of a reload."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the helper predicts from a small sample, against what consuming segments of many more rows really take."""
+"""The helper's predictions from a small sample, against the memory of consuming segments with many more rows."""
 
 import json
 from pathlib import Path

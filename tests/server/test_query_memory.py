@@ -1,4 +1,4 @@
-"""Servers follow the cluster's settings for the memory of queries."""
+"""Servers apply the cluster's settings for the memory of queries."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server over records in a store: what it loads, swaps, reports and tries again."""
+"""A server with records in a store: loading, swapping, reporting and retrying segments."""
 
 import errno
 import os

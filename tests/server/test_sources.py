@@ -1,4 +1,4 @@
-"""Where a server gets segments from, and in which order."""
+"""The sources of a server's segments, and their order."""
 
 import errno
 from collections.abc import Callable, Mapping

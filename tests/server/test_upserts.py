@@ -1,4 +1,4 @@
-"""OFFLINE tables whose rows replace each other: pushed, replaced, dropped, reloaded, and after a restart."""
+"""OFFLINE upsert tables: segments pushed, replaced, dropped, reloaded, and after a restart."""
 
 from pathlib import Path
 from typing import Any, ClassVar

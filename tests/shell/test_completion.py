@@ -1,4 +1,4 @@
-"""What the shell offers at the cursor."""
+"""Completions offered by the shell at the cursor."""
 
 import pytest
 

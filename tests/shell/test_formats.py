@@ -1,4 +1,4 @@
-"""Answers in every form, and read back."""
+"""Answers in every output format, and parsed again."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Clusters that want a login, encrypted: profiles, passwords, tokens, certificates; and what is told when they are wrong."""
+"""Clusters with TLS and login: profiles, passwords, tokens, certificates; and the messages when they are wrong."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The interactive shell: fed through a pipe, and on a terminal of its own."""
+"""The interactive shell: with input from a pipe, and on a pseudo-terminal."""
 
 import os
 import pty

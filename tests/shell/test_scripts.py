@@ -1,4 +1,4 @@
-"""Statements from the command line, files and standard input; what they answer, and the exit status."""
+"""Statements from the command line, files and standard input; their output and exit status."""
 
 import io
 import json

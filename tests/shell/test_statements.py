@@ -1,4 +1,4 @@
-"""Statements are split where they end, and nowhere else."""
+"""Statements are split at their ends, and nowhere else."""
 
 import pytest
 from hypothesis import given

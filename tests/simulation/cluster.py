@@ -1,4 +1,4 @@
-"""A simulated cluster that consumes a stream: controllers, servers, a network between them, and what must always be true.
+"""A simulated cluster that consumes a stream: controllers, servers, a network between them, and the invariants.
 
 Messages of the stream are their own offsets, so which rows a segment holds is known from its start and end.
 """

@@ -1,4 +1,4 @@
-"""What a simulated run is like."""
+"""The parameters of a simulated run."""
 
 import random
 from dataclasses import dataclass

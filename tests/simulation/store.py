@@ -1,4 +1,4 @@
-"""The metadata store in memory, seen through processes that may die, rest or lose their answers at every access."""
+"""The metadata store in memory, accessed by processes that may die, pause or lose responses at every access."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Tasks in virtual time: minions and controllers die, answers get lost, sessions end late; each subtask ends once."""
+"""Tasks in virtual time: minions and controllers die, responses are lost, sessions expire late; each subtask ends once."""
 
 import random
 from collections.abc import Callable

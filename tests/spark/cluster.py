@@ -1,4 +1,4 @@
-"""A cluster in this process, with tables of every kind, for what reads and writes them from Spark."""
+"""A cluster in this process with tables of every kind, to be read and written from Spark."""
 
 from pathlib import Path
 from typing import Any

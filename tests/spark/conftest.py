@@ -1,4 +1,4 @@
-"""One SparkSession for all tests here, a controller that records, and small files."""
+"""One SparkSession for all tests of this folder, a recording controller, and small files."""
 
 import threading
 import time

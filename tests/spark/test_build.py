@@ -1,4 +1,4 @@
-"""Files through Spark into segments: the rows are those that DuckDB reads from the same files."""
+"""Segments built by Spark from files: the same rows as DuckDB reads from these files."""
 
 import json
 from dataclasses import replace

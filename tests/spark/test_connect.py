@@ -1,4 +1,4 @@
-"""Spark Connect: what users do there comes to the same as without it. All of it in one process beside, `connect_paths`."""
+"""Spark Connect gives the same results as classic Spark. All of it runs in one separate process, `connect_paths`."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""The examples of the repository do what they say."""
+"""The examples of the repository work as documented."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a stream of a table's segments reads next."""
+"""The choice of the next rows by a stream of a table's segments."""
 
 import subprocess
 import sys

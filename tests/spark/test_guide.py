@@ -1,4 +1,4 @@
-"""What the pages about Spark show works, and the tables of the guide name all options."""
+"""The examples of the pages about Spark work, and the tables of the guide list all options."""
 
 import re
 from pathlib import Path

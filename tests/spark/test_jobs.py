@@ -1,4 +1,4 @@
-"""Whole jobs from their specs."""
+"""Complete jobs from their specs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How sessions on this machine are started, and how they send rows to Python."""
+"""How local sessions are started, and how they send rows to Python."""
 
 import re
 import subprocess

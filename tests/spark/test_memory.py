@@ -1,4 +1,4 @@
-"""Tasks make segments of their rows before these fill their memory."""
+"""Tasks build segments from their rows before these exhaust memory."""
 
 import gc
 import subprocess

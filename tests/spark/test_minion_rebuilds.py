@@ -1,4 +1,4 @@
-"""Segments that a minion has rebuilt in Spark executors: the same archives as in its own process, nothing left behind."""
+"""Segments rebuilt by a minion in Spark executors: the same archives as in its own process, and no leftovers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Virtual environments as archives, unpacked somewhere else."""
+"""Virtual environments packed as archives and unpacked elsewhere."""
 
 import os
 import subprocess

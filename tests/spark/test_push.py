@@ -1,4 +1,4 @@
-"""Pushing archives: the three modes, attempts, replacement as a whole, from here and from executors."""
+"""Pushing archives: the three modes, retries, atomic replacement, from the driver and from executors."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Pushing segments by their metadata from an object store, by what the store is asked for."""
+"""Pushing segments by their metadata from an object store, checked by the requests it receives."""
 
 import pytest
 

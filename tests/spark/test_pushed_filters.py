@@ -1,4 +1,4 @@
-"""Filters of Spark as conditions of SQL: the same rows as Spark itself lets through."""
+"""Spark filters as SQL conditions: the same rows as Spark itself selects."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Ranges of rows: their sizes, their limits, and that each row is put where a plain search would."""
+"""Ranges of rows: sizes, limits, and assignment of each row, against a plain search."""
 
 from bisect import bisect_right
 from collections import Counter

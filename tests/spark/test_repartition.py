@@ -1,4 +1,4 @@
-"""`gamay.spark.repartition`: messages of one topic in another, each in the partition of its key."""
+"""`gamay.spark.repartition`: messages of one topic copied to another, each to the partition of its key."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`spark.read.format("gamay")`: the rows that the broker answers with, of tables of every kind."""
+"""`spark.read.format("gamay")`: the rows of the broker's answers, for tables of every kind."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Reading and writing with access control on."""
+"""Reading and writing with access control enabled."""
 
 import pytest
 from tests.embedded.test_access import FILE

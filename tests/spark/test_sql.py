@@ -1,4 +1,4 @@
-"""`gamay.spark.sql`: the rows that the broker answers, of the columns and rows that a query needs."""
+"""`gamay.spark.sql`: the rows of the broker's answers, reading only the columns and rows that a query needs."""
 
 from zoneinfo import ZoneInfo
 

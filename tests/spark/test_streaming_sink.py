@@ -1,4 +1,4 @@
-"""`df.writeStream.format("gamay")`: every row once, also when a driver dies between a commit and its checkpoint."""
+"""`df.writeStream.format("gamay")`: every row once, even if a driver dies between a commit and its checkpoint."""
 
 import re
 import signal

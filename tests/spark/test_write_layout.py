@@ -1,4 +1,4 @@
-"""The layout of written rows in segments: by partition, sorted; into REALTIME tables, too; and the result of a dry run."""
+"""The layout of written rows in segments: by partition, sorted; also into REALTIME tables; and the result of a dry run."""
 
 import re
 from typing import Any

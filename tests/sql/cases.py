@@ -1,4 +1,4 @@
-"""The `.test` files: SQL, and what comes of it.
+"""The `.test` files: SQL and its expected output.
 
 A case is its kind, the SQL, a line `----`, and what comes out, up to a blank line. Lines that begin with # between cases are
 comments. `--update` of pytest writes anew what comes out; review the difference.

@@ -1,4 +1,4 @@
-"""SQL and what it compiles to, or the error that it causes: the `.test` files beside this module (`tests.sql.cases`)."""
+"""SQL and its compiled form, or the error it causes: the `.test` files beside this module (`tests.sql.cases`)."""
 
 from pathlib import Path
 

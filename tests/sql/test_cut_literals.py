@@ -1,4 +1,4 @@
-"""Literals are cut out of texts where the lexer's patterns say, though the search for them is another one."""
+"""Literals are extracted from texts exactly as the lexer's patterns define, although by another search."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A constant that takes long to compute is left to the query's deadline: compiling takes no longer than the text is long."""
+"""A constant that is slow to compute is left to the query's deadline: compilation time depends only on the text's length."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A plan filled with new literals is the plan that compiling the text anew gives."""
+"""A plan filled with new literals equals the plan compiled from the text."""
 
 import random
 from collections.abc import Sequence

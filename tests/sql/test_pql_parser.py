@@ -1,4 +1,4 @@
-"""PQL texts to queries: the grammar, and what is said about texts outside it."""
+"""Parsing of PQL: the grammar, and the errors for texts outside it."""
 
 from contextlib import suppress
 

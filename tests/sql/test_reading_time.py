@@ -1,4 +1,4 @@
-"""Parsing a long text ends at its query's deadline, whatever the text."""
+"""Parsing a long text ends at its query's deadline, for any text."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Default and largest LIMIT: of SQL, of PQL, and of the levels of a query with GAPFILL."""
+"""Default and maximum LIMIT of SQL, of PQL, and of the levels of a query with GAPFILL."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What users may have a controller open, and what is said where Hadoop's library is missing."""
+"""Which URIs users may have a controller open, and the errors if Hadoop's library is missing."""
 
 import socket
 import threading

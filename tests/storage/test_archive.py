@@ -1,4 +1,4 @@
-"""Archives: deterministic, recognised by content, and safe whatever is in them."""
+"""Archives: deterministic, recognised by content, and safe for any content."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""What every deep store promises, on a folder, on S3 and on a file system that renames."""
+"""The contract of every deep store, on a folder, on S3 and on a file system with renames."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""Tables that drop rows with a known key: which segments' keys are considered."""
+"""Dedup tables, which drop rows with a known key: the segments whose keys are considered."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The index in two generations decides as the one that is scanned, and holds the keys of two TTLs at most."""
+"""The index in two generations decides like the scanned one, and holds the keys of at most two TTLs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What names of segments tell: the same to the keys of a partition as to the cluster."""
+"""The order of segments by their names: the same for the keys of a partition as for the cluster."""
 
 import random
 

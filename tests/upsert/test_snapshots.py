@@ -1,4 +1,4 @@
-"""Snapshots on a server's disk: which copies of segments have some, and what finding that out costs."""
+"""Snapshots on a server's disk: which copies of segments have one, and the cost of finding out."""
 
 import os
 import random

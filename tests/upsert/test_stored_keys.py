@@ -1,4 +1,4 @@
-"""What is kept beside the segments so that a restart, or a new server, need not read their columns."""
+"""Files stored beside the segments so that a restart, or a new server, need not read their columns."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Segments that were added lately."""
+"""Segments that were added recently."""
 
 import random
 from pathlib import Path

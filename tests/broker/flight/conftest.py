@@ -1,4 +1,4 @@
-"""An embedded cluster that speaks Flight SQL, and one with log-in."""
+"""Embedded clusters with Flight SQL: one without and one with login."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Who may ask by Flight SQL for what: as over HTTP, by header or by log-in, encrypted or not."""
+"""Access control of Flight SQL: the same as over HTTP, by header or by login, with and without TLS."""
 
 import asyncio
 import base64

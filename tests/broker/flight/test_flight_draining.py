@@ -1,4 +1,4 @@
-"""A broker that leaves: queries over Flight SQL that run are answered, others are sent elsewhere."""
+"""A broker that shuts down answers running Flight SQL queries and redirects others."""
 
 import threading
 from collections.abc import Iterator

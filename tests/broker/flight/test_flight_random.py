@@ -1,4 +1,4 @@
-"""Random queries by Flight SQL against the same over HTTP; consuming rows among them."""
+"""Random queries over Flight SQL against the same queries over HTTP, including consuming rows."""
 
 import random
 from collections.abc import Iterator

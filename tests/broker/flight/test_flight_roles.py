@@ -1,4 +1,4 @@
-"""Flight SQL at a broker that is a process of its own, whose servers are elsewhere."""
+"""Flight SQL at a broker in a separate process, with servers in other processes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

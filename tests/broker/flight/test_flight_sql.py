@@ -1,4 +1,4 @@
-"""Flight SQL as its clients speak it: ADBC, Arrow's own client, Polars and pandas."""
+"""Flight SQL through its clients: ADBC, Arrow's own client, Polars and pandas."""
 
 import threading
 import warnings

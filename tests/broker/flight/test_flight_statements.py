@@ -1,4 +1,4 @@
-"""What a broker keeps of prepared statements, and what makes room."""
+"""The prepared statements that a broker keeps, and their eviction."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The dialect `gamay://`: statements against SQLite as an oracle, reflection, pandas, and what a BI tool asks."""
+"""The dialect `gamay://`: statements against SQLite as an oracle, reflection, pandas, and the queries of a BI tool."""
 
 import random
 from collections.abc import Iterator

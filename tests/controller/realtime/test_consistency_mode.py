@@ -1,4 +1,4 @@
-"""RESTRICTED: rows that depend on those before them are neither committed nor loaded again at will."""
+"""RESTRICTED: tables whose rows depend on earlier rows refuse commits and reloads on request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a controller counts of consumption as it happens, as Prometheus reads it."""
+"""A controller's counters of consumption events, as Prometheus metrics."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Replay of dead letters where servers do not answer, know different things, or have not committed them."""
+"""Replay of dead letters if servers do not answer, have different letters, or have not committed them."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two controllers at once, one of which rests between the record of a new segment and the ideal state."""
+"""Two concurrent controllers, one of which pauses between the record of a new segment and the ideal state."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the tests of streams share: topics of the embedded log."""
+"""Fixtures of stream tests: topics of the embedded log."""
 
 from collections.abc import Callable
 from pathlib import Path

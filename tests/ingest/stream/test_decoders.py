@@ -1,4 +1,4 @@
-"""Avro, CSV, Protobuf and Arrow messages, and those with a schema's id before them."""
+"""Avro, CSV, Protobuf and Arrow messages, also with a preceding schema id."""
 
 import base64
 import http.server

@@ -1,4 +1,4 @@
-"""JSON messages to rows: nothing lost, nothing mixed up, and the same values however a stream is cut into batches."""
+"""JSON messages to rows: nothing lost or mixed up, and the same values for any division of a stream into batches."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Keys of Kafka streams: what the client gets, and what is refused. No broker is needed."""
+"""Settings of Kafka streams: which the client receives, and which are refused. No broker is needed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The embedded log: what is appended is read, whatever happened in between."""
+"""The embedded log: appended messages are read back, through crashes and damage."""
 
 import random
 import signal

@@ -1,4 +1,4 @@
-"""Stream keys of table configs: forms, aliases, defaults, and what is refused with which words."""
+"""Stream settings of table configs: forms, aliases, defaults, and the messages for refused values."""
 
 from typing import Any
 

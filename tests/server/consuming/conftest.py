@@ -1,4 +1,4 @@
-"""A server that consumes a topic of the embedded log, and a controller of one replica that commits whatever it is told."""
+"""A server that consumes a topic of the embedded log, and a controller of one replica that commits what it reports."""
 
 import shutil
 import threading

@@ -1,4 +1,4 @@
-"""What the consumer of a segment decides: every row of the protocol's table, and random conversations."""
+"""The decisions of a segment's consumer: every row of the protocol's table, and random conversations."""
 
 import hypothesis.strategies as st
 import pytest

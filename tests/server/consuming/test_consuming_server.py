@@ -1,4 +1,4 @@
-"""A server that consumes a real stream, end to end but for the controller: rows, commits, restarts, errors."""
+"""A server that consumes a real stream, end to end except for the controller: rows, commits, restarts, errors."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The file of dead letters: listed once, with marks of those that were replayed, whatever happens to the process."""
+"""The file of dead letters: each listed once, replayed ones marked, at any point of failure."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""From messages to rows: every message becomes rows, or is listed with the reason."""
+"""Messages to rows: every message becomes rows, or is listed with the reason."""
 
 import json
 from dataclasses import replace

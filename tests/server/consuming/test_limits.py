@@ -1,4 +1,4 @@
-"""Limits of a server: concurrent builds and messages per second; and replicas that stopped consuming and restart."""
+"""Limits of a server on concurrent builds and messages per second; replicas that stopped consuming and restart."""
 
 import threading
 from collections.abc import Callable

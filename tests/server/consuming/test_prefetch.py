@@ -1,4 +1,4 @@
-"""What is read while a segment is completed: taken by a successor that it fits, and by nobody else."""
+"""Prefetched rows and spare buffers of a partition: visible to queries, and used only by a successor that they fit."""
 
 import threading
 from collections.abc import Callable

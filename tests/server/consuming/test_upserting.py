@@ -1,4 +1,4 @@
-"""A table with primary keys on a server that consumes a real stream: through commits and restarts."""
+"""A table with primary keys on a server that consumes a real stream, across commits and restarts."""
 
 import threading
 from dataclasses import replace

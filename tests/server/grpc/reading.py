@@ -1,4 +1,4 @@
-"""A decoder of Pinot's DataTable, version 4, written from the description of the format alone; value by value."""
+"""A decoder of Pinot's DataTable, version 4, value by value, written from the description of the format alone."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal

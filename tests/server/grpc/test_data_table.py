@@ -1,4 +1,4 @@
-"""Any rows read back as they are, by a decoder that shares nothing with the encoder."""
+"""Round trips of random rows, by a decoder that shares no code with the encoder."""
 
 from decimal import Decimal
 from typing import Any

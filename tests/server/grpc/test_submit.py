@@ -1,4 +1,4 @@
-"""The gRPC port of a server: what it answers, to whom, and what it refuses."""
+"""The gRPC port of a server: its responses, access control, and refusals."""
 
 import socket
 import threading

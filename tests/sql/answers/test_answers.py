@@ -1,4 +1,4 @@
-"""What each kind of query answers on small tables, in every form of storage: the `.test` files beside this module.
+"""The answers of each kind of query on small tables, in every form of storage: the `.test` files beside this module.
 
 Kinds of cases are `query`, whose rows come in one order, `query in any order`, and `error`. What comes out are the names
 and types of the columns, then a row a line, as JSON; numbers may differ in their thirteenth digit. Queries of several
