@@ -86,12 +86,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection() -> None:
-    """Collect tests without garbage collection: what is made of them stays, and each full pass would walk through it."""
+    """Collect tests without garbage collection, as the collected objects stay and each full pass would traverse them."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was collected from later passes, which took a tenth of the suite's processor time."""
+    """Exclude collected objects from later passes, which took a tenth of the suite's processor time."""
     gc.freeze()
     gc.enable()
 
@@ -121,7 +121,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @dataclass(frozen=True)
 class SharedZooKeeper:
-    """A server for all tests of the run: each uses a path of its own (`zookeeper_hosts`), and leaves it running."""
+    """A ZooKeeper server for all tests of the run; each test uses a separate path (`zookeeper_hosts`)."""
 
     hosts: str
 

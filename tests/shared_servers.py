@@ -16,7 +16,7 @@ class SharedServers:
         self._folder = folder
 
     def address_of(self, name: str, start: Callable[[Path], tuple[str, int]]) -> str:
-        """Return where a server is; `start` gets a folder of its own and returns the address and the process id."""
+        """Return the address of a server; `start` gets a separate folder and returns the address and the process id."""
         found, own = self._folder / f"{name}.json", self._folder / name
         with (self._folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -12,5 +12,5 @@ def stages(stats: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def leaves(stats: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what tells of the tables."""
+    """Return the statistics of the tables."""
     return [node for node in stages(stats) if node["type"] == "LEAF"]

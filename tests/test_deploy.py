@@ -53,7 +53,7 @@ def strings() -> set[str]:
 
 
 def is_measured(name: str, texts: set[str]) -> bool:
-    """Whether a role tells a metric by this name."""
+    """Whether a role exports a metric of this name."""
     if name in GENERAL or re.fullmatch(r"pinot_controller_(server|broker|controller)s(Up|Down)", name):
         return True
     role, _, short = name.removeprefix("pinot_").removesuffix("_total").removesuffix("_bucket").partition("_")

@@ -101,14 +101,14 @@ def test_the_architecture_fits_on_three_screens_since_paths_can_be_guessed() -> 
 
 
 def described() -> Iterator[tuple[Path, str]]:
-    """Yield what describes the code as it is: pages, and modules for their docstrings and comments."""
+    """Yield the texts that describe the present code: pages, and modules for their docstrings and comments."""
     pages = [path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"]
     for path in [*pages, *sorted((ROOT / "docs").rglob("*.md")), *MODULES]:
         yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
 
 
 def without_diffs(text: str) -> str:
-    """Return a text without its diffs, which name what is not there yet."""
+    """Return a text without its diffs, which name what does not exist yet."""
     return re.sub(r"^```diff\n.*?^```$", "", text, flags=re.M | re.S)
 
 

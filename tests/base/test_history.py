@@ -21,7 +21,7 @@ SERIES = (
 
 
 class Role:
-    """A role that measures what a test tells it to."""
+    """A role with measurements set by the test."""
 
     def __init__(self) -> None:
         self.asked = {"t": 0.0}

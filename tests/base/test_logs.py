@@ -13,7 +13,7 @@ from gamay.base.logs import JsonFormatter, LogFormat, about, name_instance, writ
 
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
-    """The root logger with one handler, as in a process that has just begun; afterwards with those that it had."""
+    """Give the root logger one handler, as in a new process, and restore its own handlers afterwards."""
     root = logging.getLogger()
     before, level, text = root.handlers[:], root.level, io.StringIO()
     root.handlers[:] = [logging.StreamHandler(text)]

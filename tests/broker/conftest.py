@@ -48,7 +48,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class Hosted:
-    """What a server hosts: stands in for `ServerInstance`."""
+    """The segments hosted by a server; a fake `ServerInstance`."""
 
     def __init__(self, name: str, schema: Schema, config: TableConfig) -> None:
         self.id = name
@@ -130,7 +130,7 @@ class TestServer:
 
 
 class Cluster:
-    """A broker, and servers that host what they are told to."""
+    """A broker, and servers that host the given segments."""
 
     def __init__(self, folder: Path, num_servers: int, limits: ConnectionLimits = PATIENT) -> None:
         self.folder = folder

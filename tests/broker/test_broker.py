@@ -36,7 +36,7 @@ SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "
 
 
 class FakeServer:
-    """Finds no rows, remembers what it was asked, and fails or lacks segments when told to."""
+    """A server that finds no rows, records its requests, and fails or lacks segments on demand."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -342,7 +342,7 @@ def test_one_request_names_one_database(world: World, text: str, header: str | N
 
 
 def test_segments_that_vanish_one_after_the_other_are_not_told_as_lost(world: World) -> None:
-    """Each time the server is asked it has just dropped one more segment; records say so before it does."""
+    """At each request the server has just dropped one more segment, which the records already show."""
     server = world.servers["Server_a_1"]
     answer_of = server.execute
     to_drop = ["s0", "s2"]

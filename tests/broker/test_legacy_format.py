@@ -66,7 +66,7 @@ def test_double_aggregates_round_half_up(value: float) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_doubles_of_selections_round_half_even(value: float) -> None:
-    """What a double is written with is all there is to show; where that is too long, the exact value is rounded."""
+    """The shortest notation of a double is shown; if that has too many digits, the exact value is rounded."""
     [text] = selection_texts(column(D.DOUBLE, [value]))
     shortest = Decimal(repr(value))
     is_shown = shortest.as_tuple().exponent >= -10

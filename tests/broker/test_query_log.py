@@ -11,7 +11,7 @@ SQL = 'SELECT "x"\nFROM t'
 
 
 def response(time_used_ms: int) -> BrokerResponse:
-    """Return a response that took so long."""
+    """Return a response with the given duration."""
     stats = QueryStats(num_docs_scanned=4, total_docs=9, num_segments_queried=3, num_segments_matched=1)
     stats.offline_thread_cpu_time_ns = 12_340_000
     return BrokerResponse(stats=stats, time_used_ms=time_used_ms, request_id="71")

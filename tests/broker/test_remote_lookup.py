@@ -13,7 +13,7 @@ from gamay.query.layout.rebuild import TableLayout
 
 @pytest.fixture
 def dimensions(new_cluster: NewCluster) -> Cluster:
-    """Return two servers with all segments of a dimension table, which is asked about itself."""
+    """Return two servers with all segments of a dimension table, which is queried itself."""
     cluster = new_cluster(2)
     keyed = {**SCHEMA, "primaryKeyColumns": ["n"]}
     cluster.registry.put_schema("t", keyed)
@@ -47,7 +47,7 @@ def test_servers_look_values_up(dimensions: Cluster, sql: str, rows: list[Any]) 
 
 
 def test_types_follow_the_schema_of_the_dimension_table(dimensions: Cluster) -> None:
-    """A text is asked about again when the column is of another type: nothing that is kept may know the old one."""
+    """A query is repeated after the column's type changed: no cache may return the old type."""
     sql = "SELECT lookUp('t', 'n', 'n', n) FROM t ORDER BY n LIMIT 1"
     assert dimensions.ask(sql)["resultTable"]["dataSchema"]["columnDataTypes"] == ["INT"]
     other = sql.replace("'n', 'n'", "'k', 'n'")

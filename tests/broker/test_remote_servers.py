@@ -175,7 +175,7 @@ def test_cancelling_reaches_the_servers(replicated: Cluster) -> None:
 
 
 def test_a_query_is_ended_at_its_servers(replicated: Cluster) -> None:
-    """By the HTTP interface of each server, which lists what brokers wait for."""
+    """Checked by the HTTP interface of each server, which lists the running requests of brokers."""
     apps = [
         TestClient(ServerApp(server.hosted, lambda: True, queries=server.running).asgi()) for server in replicated.servers
     ]

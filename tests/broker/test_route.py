@@ -38,7 +38,7 @@ A, B, C = SERVERS
 
 
 class Records:
-    """The records of one table, and the routes that a broker makes of them; servers are alive and enabled at first."""
+    """The records of one table, and the routes that a broker builds from them; servers are initially alive and enabled."""
 
     def __init__(self, folder: Path, config: TableConfig) -> None:
         self.table = config.typed_name
@@ -119,7 +119,7 @@ def test_segments_that_nobody_has(records: Records) -> None:
 
 
 def test_what_was_there_is_missed_however_new_it_is(records: Records) -> None:
-    """New segments that nobody has are left out, for nobody has seen them; those that were answered for are not."""
+    """New segments that no server has loaded are left out; segments that were already queried are reported as missing."""
     ideal = {"s0": both(), "s1": both()}
     records.put(ideal, {"s0": both()}, pushed_ms=NOW_MS)
     route = records.route(lambda route: route.segments == ("s0",))
@@ -136,7 +136,7 @@ def test_what_was_there_is_missed_however_new_it_is(records: Records) -> None:
 
 @pytest.mark.parametrize("selector", ["balanced", "strictReplicaGroup"])
 def test_servers_that_the_store_has_lost_are_asked_on(records: Records, selector: str) -> None:
-    """Their sessions have ended, and the view was built without them; they come back one by one."""
+    """Their sessions have expired, and the external view was rebuilt without them; they come back one by one."""
     records.config(instanceSelectorType=selector)
     ideal = {"s0": both(), "s1": both(CONSUMING)}
     records.put(ideal)
@@ -218,7 +218,7 @@ def test_online_before_consuming_and_one_consuming_segment_each(records: Records
 
 
 def test_what_follows_an_ended_segment_is_asked_for_until_it_is_known(tmp_path: Path) -> None:
-    """The server of an ended segment reads on in the next one; the times of the first say nothing of those rows."""
+    """The server of a committed segment already consumes the next one, to which the times of the first do not apply."""
     offline = TableConfig.offline("t")
     table = replace(offline, typed_name="t_REALTIME", table_type=TableType.REALTIME)
     records = Records(tmp_path, table)
@@ -279,7 +279,7 @@ def test_consuming_segments_are_pruned_where_the_table_names_the_partition_prune
 def test_partitions_with_keys_lie_on_servers_that_have_all_of_them(
     tmp_path: Path, selector: str, section: dict[str, Any]
 ) -> None:
-    """However new their segments are, and whatever an older version let the config say."""
+    """However new their segments are, and whatever config an older version accepted."""
     records = Records(tmp_path, replace(TableConfig.offline("t"), typed_name="t_REALTIME", table_type=TableType.REALTIME))
     schema = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}], "primaryKeyColumns": ["n"]}
     first, second, other = (f"t__{p}__{i}__20240101T0000Z" for p, i in ((0, 0), (0, 1), (1, 0)))

@@ -13,7 +13,7 @@ WRITTEN = {"few": "WHERE k = 'key1'", "others": "WHERE k <> 'key1' AND n > 3", "
 
 
 def asked(cluster: Cluster, sql: str, principal: Principal = ANYONE) -> dict[str, Any]:
-    """Answer as the HTTP interface does."""
+    """Return the answer of the HTTP interface."""
     runner = cluster.runner
     pending = runner.begin(sql, {}, principal=principal)
     cluster.remote.loop.wait(runner.fetch(pending))

@@ -22,7 +22,7 @@ groups_of_candidates = st.lists(
 def asked_until_the_end(
     candidates: dict[str, Candidates], dead: set[str], lacking: set[tuple[str, str]], turn: Turn, spares: Candidates = ()
 ) -> tuple[dict[str, str], Scatter[list[str]]]:
-    """Return segment -> the server that it was read from; lacking: (server, segment)."""
+    """Return segment -> the server it was read from; lacking: (server, segment)."""
     route = SimpleNamespace(
         table="t_REALTIME", selector=SelectorKind.STRICT_REPLICA_GROUP, optional=(), candidates=candidates.__getitem__,
         spares_of=lambda _: spares,

@@ -57,7 +57,7 @@ def test_balanced_spreads_segments_and_requests() -> None:
 
 @pytest.mark.parametrize("kind", [SelectorKind.REPLICA_GROUP, SelectorKind.STRICT_REPLICA_GROUP])
 def test_a_replica_group_answers_alone(kind: SelectorKind) -> None:
-    """Two replica groups of two servers each, of which each has half of the segments."""
+    """Two replica groups of two servers, each of which has half of the segments."""
     segments = [f"s{i}" for i in range(20)]
     candidates: list[Candidates] = [("a1", "b1") if i % 2 else ("a2", "b2") for i in range(20)]
     seen = {frozenset(choose(kind, segments, candidates, range(20), Turn(number))) for number in range(10)}

@@ -76,7 +76,7 @@ def test_scores() -> None:
 
 @pytest.mark.parametrize("kind", ["LATENCY", "HYBRID"])
 def test_slow_servers_are_asked_less(kind: str) -> None:
-    """Three servers, one ten times slower: queries come every 5 ms and take as long as the server is slow."""
+    """Three servers, one ten times slower; a query every 5 ms takes as long as its server needs."""
     rng = random.Random(3)
     stats = ServerStats()
     stats.apply(settings(type=kind))

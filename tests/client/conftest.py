@@ -55,14 +55,14 @@ def broker_url(cluster: EmbeddedCluster) -> str:
 
 @pytest.fixture
 def dead_url() -> Iterator[str]:
-    """The URL of a port on which nobody listens, nor begins to: it stays taken."""
+    """The URL of a port that is reserved, and on which no server listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 class Stub:
-    """A server whose answers a test decides: `answer` takes the path, headers and parsed body of a request."""
+    """A server with answers chosen by a test: `answer` takes the path, headers and parsed body of a request."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, str], Any]] = []
@@ -115,7 +115,7 @@ def answer_bytes(rows: list[list[Any]], types: list[str] | None = None, **more: 
 
 @pytest.fixture
 def answer() -> Callable[..., bytes]:
-    """Return a function that makes the bytes of a broker's answer."""
+    """Return a function that builds the bytes of a broker's answer."""
     return answer_bytes
 
 

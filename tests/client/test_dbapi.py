@@ -151,7 +151,7 @@ def test_partial_answers_leave_a_message(stubs, answer):
 
 
 def test_the_sets_of_pql_come_one_after_another(cursor):
-    """Nothing may be lost: PQL has a set of rows for each aggregate."""
+    """PQL has a set of rows for each aggregate; none may be lost."""
     query = "SELECT MIN(c_int), COUNT(*) FROM every WHERE c_int IN (%s) GROUP BY c_string"
     cursor.execute(query, [[8, 9]], language="pql")
     assert (cursor.description[1][0], cursor.fetchone()) == ("min_c_int", ("x", "8.00000"))

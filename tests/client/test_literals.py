@@ -34,7 +34,7 @@ def test_any_text_comes_back_as_itself(connection, text):
 @MANY
 @given(text=TEXTS, other=TEXTS)
 def test_text_compares_as_itself(connection, text, other):
-    """Nothing in a value ends the literal: the condition is about these two texts and no others."""
+    """No value ends its literal early: the condition compares exactly these two texts."""
     found = connection.execute("SELECT COUNT(*) FROM every WHERE ? = ? AND c_int = 8", [text, other])[0].get_int(0)
     assert found == (text == other)
 

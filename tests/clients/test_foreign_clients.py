@@ -110,7 +110,7 @@ JDBC_TOLD = [
 
 
 def jdbc(controller: str, *login: str) -> list[str]:
-    """Return what Pinot's driver prints."""
+    """Return the output of Pinot's driver."""
     needed("java", "pinot-jdbc/pinot-jdbc-client-*.jar")
     options = ["-Duser.timezone=UTC", "-cp", f"{FETCHED / 'pinot-jdbc'}/*", str(HERE / "PinotJdbc.java")]
     return run(["java", *options, address(controller), *login]).splitlines()
@@ -127,7 +127,7 @@ def test_pinot_client_go(cluster: EmbeddedCluster) -> None:
 
 
 def test_pinots_client_of_servers(tmp_path: Path) -> None:
-    """What Trino's connector reads tables with: Pinot's own client, and its decoder of DataTables."""
+    """Pinot's own client and its decoder of DataTables, which Trino's connector reads tables with."""
     needed("java", "pinot/pinot-common-*.jar")
     with gamay.connect(tmp_path / "data") as db:
         db.create_table("trips", TRIPS)

@@ -167,7 +167,7 @@ def test_mistakes_are_told(trino: Trino) -> None:
 
 
 def test_with_access_control_brokers_are_asked(trino: Trino) -> None:
-    """The connector sends servers no log-in: they refuse it, whatever it may see of the brokers."""
+    """The connector sends servers no credentials, so they refuse it, whatever its rights at brokers."""
     assert trino.rows("SELECT city, n FROM trips WHERE n > 1 AND city = 'Bern' LIMIT 5", "guarded") == [["Bern", 2]]
     assert trino.rows("SELECT count(*), sum(n) FROM trips", "guarded") == [[4, 6]]
     assert isinstance(trino.rows("SHOW TABLES", "stranger"), str)

@@ -13,7 +13,7 @@ Opener = Callable[[], MetadataStore]
 
 @pytest.fixture(params=["embedded", "zookeeper"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
-    """Return a function that opens the store: again after a close, it finds what was written before."""
+    """Return a function that opens the store; opened again after a close, it has the same contents."""
     opened: list[MetadataStore] = []
     hosts = request.getfixturevalue("zookeeper_hosts") if request.param == "zookeeper" else ""
 

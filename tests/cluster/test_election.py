@@ -83,7 +83,7 @@ def test_a_leader_that_does_not_know_that_it_leads_no_more_cannot_write(open_sto
 
 
 def test_there_is_always_one_leader_in_the_end(open_store: Callable[[], MetadataStore]) -> None:
-    """Candidates come and go in any order; each term has an epoch of its own, and all that is written is in their order."""
+    """Candidates join and leave in any order; each term has a distinct epoch, and writes are ordered by epoch."""
     store, draw = open_store(), random.Random(11)
     store.create("/log", b"")
     running: list[Candidate] = []
@@ -120,7 +120,7 @@ def test_there_is_always_one_leader_in_the_end(open_store: Callable[[], Metadata
 
 
 def test_a_leader_that_cannot_lead_tries_again(open_store: Callable[[], MetadataStore]) -> None:
-    """What fails when a term begins ends the term: nobody may hold the office without doing its work."""
+    """A failure at the start of a term ends the term: no leader may hold it without doing its work."""
     store, calls = open_store(), []
 
     def lead() -> None:

@@ -20,7 +20,7 @@ from gamay.cluster.store.store import (
 
 
 class Recorder:
-    """A watcher that remembers what it was told and lets a test wait for it."""
+    """A watcher that records its notifications, and for which a test can wait."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -195,7 +195,7 @@ def test_watchers_hear_of_other_sessions_and_of_their_end(store: MetadataStore) 
 
 
 def test_a_watcher_sees_at_least_the_state_it_is_told_of(store: MetadataStore) -> None:
-    """Reading from within a watcher never gives a state older than the change."""
+    """A read inside a watcher never returns a state older than the notified change."""
     seen: list[int] = []
     done = threading.Event()
 

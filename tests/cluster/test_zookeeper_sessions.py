@@ -119,7 +119,7 @@ def test_addresses_that_are_none(hosts: str) -> None:
 
 
 def test_a_storm_of_changes_ends_with_the_last(store: ZooKeeperStore, zookeeper_hosts: str) -> None:
-    """A slow watcher is told late, but it is told of the last change, and each change is told to each watcher."""
+    """A slow watcher is notified late, but of the last change; each watcher is notified of each change."""
     other: MetadataStore = _open(zookeeper_hosts)
     seen: dict[str, bytes] = {}
 

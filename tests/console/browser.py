@@ -43,7 +43,7 @@ def launched() -> "Iterator[Browser]":
 
 
 def rewrite(editor: "Locator", text: str) -> None:
-    """Replace what an editor has, which is emptied by itself first.
+    """Replace the text of an editor; clears it first.
 
     Where Chromium replaces coloured text it may keep the colour as a style of the new one, against the policy of the page.
     """
@@ -54,7 +54,7 @@ def rewrite(editor: "Locator", text: str) -> None:
 
 @dataclass
 class Watch:
-    """What a page does that it should not. allowed: parts of messages that a test is about."""
+    """The forbidden behaviour of a page. allowed: parts of messages that a test expects."""
 
     origin: str
     messages: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Watch:
 
 
 def assert_accessible(page: "Page") -> None:
-    """Fail for what axe-core finds on a page that is serious or worse; without axe-core warn that nobody looked."""
+    """Fail for serious findings of axe-core on a page; warn if axe-core is missing and nothing was checked."""
     if not _AXE.exists():
         warnings.warn("accessibility was not checked, axe-core is not there: npm ci in console/", stacklevel=2)
         return

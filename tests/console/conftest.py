@@ -30,7 +30,7 @@ OpenPage = Callable[..., "Page"]
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """One for each file: while Playwright runs, nothing else in the process can call `asyncio.run`."""
+    """Start one browser per file: while Playwright runs, no other code of the process can call `asyncio.run`."""
     if reason := what_is_missing():
         if os.environ.get("GAMAY_REQUIRE_CHROMIUM"):
             pytest.fail(f"GAMAY_REQUIRE_CHROMIUM is set, but {reason}")
@@ -69,7 +69,7 @@ def make_tables(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """A cluster that lets everybody in; ask for it by `open_page`, which needs a browser first."""
+    """A cluster without access control; used through `open_page`, which needs a browser first."""
     folder = tmp_path_factory.mktemp("console") / "data"
     make_tables(folder)
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as found:
@@ -78,7 +78,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture(scope="session")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
-    """A table over a stream, with segments that compaction makes smaller."""
+    """A table over a stream, with segments that compaction can shrink."""
     made = Orders(tmp_path_factory.mktemp("orders"), 1, 50, 1).start().create(**{COMPACTION: COMPACTION_SETTINGS})
     made.produce(300, keys=40)
     eventually(lambda: len(made.segments()) >= 4 and made.is_right())
@@ -112,5 +112,5 @@ def watched(browser: "Browser") -> "Iterator[Callable[..., tuple[Page, Watch]]]"
 
 @pytest.fixture
 def open_page(watched: "Callable[..., tuple[Page, Watch]]", console: EmbeddedCluster) -> OpenPage:
-    """Opens pages of the cluster that lets everybody in: `open_page("#/tables", width=400)`."""
+    """Return a function that opens pages of the cluster without access control: `open_page("#/tables", width=400)`."""
     return lambda address="", **options: watched(console.controller_url, f"/{address}", **options)[0]

@@ -13,7 +13,7 @@ SERVER = "Server_localhost_8098"
 
 
 def measure(cluster: EmbeddedCluster) -> None:
-    """Have all roles remember what they measure now, before it is time."""
+    """Make all roles record their measurements now, before the next interval."""
     ran = httpx.get(f"{cluster.controller_url}/periodictask/run", params={"taskname": "MetricsHistory"})
     assert ran.json()["isSuccessful"]
 

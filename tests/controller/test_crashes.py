@@ -13,7 +13,7 @@ STEPS = ("create", "set", "delete", "put", "discard")
 
 
 class Crash(BaseException):
-    """The process dies: no handler runs after it, except those that a test cannot keep from running."""
+    """The death of the process: no handler runs after it, except those that a test cannot prevent."""
 
 
 class DyingStore:

@@ -235,7 +235,7 @@ def test_keys_of_no_task_are_told() -> None:
 
 @dataclass
 class Known:
-    """Stands for what a generator may look at."""
+    """The inputs of a generator."""
 
     config: TableConfig
     records: list[SegmentRecord]

@@ -20,7 +20,7 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Interrupted(LocalStore):
-    """A deep store in which something happens right after a copy was put."""
+    """A deep store that calls a function right after an archive was stored."""
 
     then: Callable[[], object] = lambda: None
 
@@ -31,7 +31,7 @@ class Interrupted(LocalStore):
 
 
 def _another(controller: Any, then: Callable[[], object]) -> SegmentManager:
-    """Return the segments of a second controller, with locks of its own."""
+    """Return the segments of a second controller, with separate locks."""
     context = replace(controller.context, deep_store=Interrupted(controller.context.deep_store.root, then))
     return SegmentManager(context, TableManager(context, SchemaManager(controller.registry)))
 

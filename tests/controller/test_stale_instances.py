@@ -18,7 +18,7 @@ SERVING = ("DefaultTenant_OFFLINE", "DefaultTenant_REALTIME")
 
 
 class Cluster:
-    """A controller, with instances that come and go."""
+    """A controller, and instances that join and leave."""
 
     def __init__(self, controller: Any) -> None:
         self.controller = controller

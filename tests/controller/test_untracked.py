@@ -24,7 +24,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, name: str, hours: float) -> None:
-        """Put a file there that was written so many hours ago."""
+        """Add a file with an age in hours."""
         (self.folder / name).write_bytes(b"rows")
         self.touch(name, hours)
 

@@ -35,7 +35,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _mutants(folder: Path) -> list[tuple[str, str, bytes]]:
-    """Return (path, what was done, bytes) of every mutation of every record."""
+    """Return (path, description, bytes) of every mutation of every record."""
     store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
     found = [(path, what, new) for path, value in nodes(store) for what, new in mutants(value)]
     store.close()
@@ -43,7 +43,7 @@ def _mutants(folder: Path) -> list[tuple[str, str, bytes]]:
 
 
 def _asked(db: gamay.Database, sql: str) -> tuple[Any, str]:
-    """Return what a query finds, None where it fails, and why."""
+    """Return the result of a query, or None and the error if it fails."""
     try:
         return db.sql(sql).to_numpy(), ""
     except gamay.GamayError as error:

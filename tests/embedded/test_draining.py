@@ -15,7 +15,7 @@ from gamay.web.serving import HttpServer
 
 
 class Slow:
-    """An application that answers when it is told to."""
+    """An application that answers on demand."""
 
     def __init__(self) -> None:
         self.asked, self.goes_on = threading.Event(), threading.Event()
@@ -37,7 +37,7 @@ def app() -> Slow:
 
 @pytest.fixture
 def asking(app: Slow) -> Iterator[tuple[HttpServer, socket.socket]]:
-    """A server that one request is under way at."""
+    """A server with one request in flight."""
     server = HttpServer("test", 0, "127.0.0.1")
     server.start(app)
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:

@@ -130,7 +130,7 @@ def test_a_consistent_refresh_is_seen_whole_or_not_at_all(fed: Fed, monkeypatch:
 
 
 def test_what_a_dead_attempt_left_open_is_given_up(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the table was empty, so that nothing is replaced twice; what others have open stays."""
+    """Also if the table was empty, so that nothing is replaced twice; open replacements of other users stay."""
     for name in "ab":
         fed.write(f"{name}.csv", 1, 2)
     fed.create("REFRESH", consistent=True)

@@ -36,7 +36,7 @@ def url(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> str:
 
 
 def said(url: str, data: bytes) -> bytes:
-    """Return what is answered to bytes until the connection ends."""
+    """Send bytes, and return the response until the connection ends."""
     found = bytearray()
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S) as connection:
         try:
@@ -117,7 +117,7 @@ def test_what_is_no_request_is_logged_with_where_it_came_from(url: str, caplog: 
 def test_an_answer_that_nobody_reads_counts_until_its_connection_is_ended(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ways to answer: the short one, and that of requests with a header which it does not know."""
+    """On both paths: the fast one, and that of requests with an unknown header."""
     monkeypatch.setattr(read_answers, "STALLED_S", 0.5)
     memory = cluster.core.runner.memory
     sql = "SELECT REPEAT('x', 60000), n FROM trips CROSS JOIN UNNEST(ARRAY[" + "1," * 299 + "1]) LIMIT 1000"

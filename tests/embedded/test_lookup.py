@@ -223,7 +223,7 @@ def test_errors_say_what_would_be_right(world: World, call: str, message: str) -
 
 
 def test_groups_are_not_looked_up(world: World) -> None:
-    """Beside keys on which they depend they are; what is no value of a group, or several, is not."""
+    """Calls that are not in GROUP BY are refused, whether their key is grouped, constant, or neither."""
     for rest in (
         "SELECT lookUp('places', 'tags', 'id', place), COUNT(*) FROM sales GROUP BY place",
         "SELECT lookUp('places', 'name', 'id', place), COUNT(*) FROM sales GROUP BY ROLLUP(place, size)",

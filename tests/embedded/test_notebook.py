@@ -39,7 +39,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 def child(code: str, *, kill: bool = False) -> str:
-    """Run a program to its end; `kill` says that it ends by killing itself."""
+    """Run a program to its end; `kill`: it ends by killing itself."""
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.returncode == (-signal.SIGKILL if kill else 0), told.stderr
     return told.stdout.strip()
@@ -598,7 +598,7 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 def stored(value: Any) -> Any:
-    """Return what comes back of a value."""
+    """Return a value after a round trip."""
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
     return decimal.Decimal(value) if isinstance(value, int) and value >= 2**63 else value

@@ -92,7 +92,7 @@ def _check_help(rest: Any, role: str) -> None:
 
 
 def _check_answers(rest: Any, document: Any) -> None:
-    """What can be asked without arguments answers as is told."""
+    """Check that every GET route without parameters answers as documented."""
     kinds = {"object": dict, "array": list, "string": str}
     for path, operations in document["paths"].items():
         get = operations.get("get")

@@ -301,7 +301,7 @@ def test_replaced_segments_switch_at_once(trips: Any, make_segment: Callable[...
 
 
 def test_a_replacement_that_was_begun_twice_becomes_visible(trips: Any, make_segment: Callable[..., Path]) -> None:
-    """Who was not told that the first beginning succeeded begins again, with the same names."""
+    """A client that missed the first response starts the replacement again, with the same names."""
     trips.push(make_segment("old_0", [1]))
     params = {"type": "OFFLINE", "forceCleanup": "true"}
     body = {"segmentsFrom": ["old_0"], "segmentsTo": ["new_0"]}

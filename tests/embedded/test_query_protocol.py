@@ -43,7 +43,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture
 def short_way(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What was answered the short way."""
+    """The responses sent on the fast path."""
     answered: list[bytes] = []
     send = QueryProtocol._send
 
@@ -260,7 +260,7 @@ def test_a_body_that_is_no_query_is_told(port: int, short_way: list[bytes], body
 
 
 class Held:
-    """Answers that come when they are let go."""
+    """Answers that are sent when released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[PendingQuery] = []
@@ -353,7 +353,7 @@ def test_a_process_that_ends_answers_what_it_was_asked(tmp_path: Path, monkeypat
 
 
 class StandingLoop:
-    """An event loop whose time stands still until it is moved."""
+    """An event loop whose clock moves only on demand."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -52,7 +52,7 @@ QUICK = RebalanceOptions(external_view_check_interval_in_ms=5)
 
 
 class _Silent:
-    """A controller's view of servers that tell nothing of themselves."""
+    """A controller's view of servers that report nothing about themselves."""
 
     def __getattr__(self, name: str) -> Any:
         def ask(instance: str, *_: object) -> Any:
@@ -184,7 +184,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
 
 
 class Asking:
-    """Queries without a break; `wrong` is what was answered that is not exact."""
+    """Continuous queries; `wrong` lists the answers that are not exact."""
 
     def __init__(self, team: Team) -> None:
         self.wrong: list[str] = []
@@ -352,7 +352,7 @@ def test_a_rebalance_that_died_with_its_controller_is_begun_again(team: Team) ->
     other = type(team.rebalances)(team.controller.context, team.controller.placement)
 
     def both_are_told() -> bool:
-        """The first one may tell of itself in between."""
+        """Return whether both are reported; the first may report in between."""
         if len(other.jobs(TABLE)) < 2:
             other.check()  # another controller, which knows of the first one by its record alone
         return len(other.jobs(TABLE)) >= 2

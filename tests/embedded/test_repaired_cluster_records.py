@@ -135,7 +135,7 @@ def overwritten(store: MetadataStore, path: str, value: bytes) -> None:
 )
 @pytest.mark.parametrize("damaged", [[]], indirect=True)
 def test_records_of_a_running_cluster_are_mended(damaged: EmbeddedCluster, path: str, left: list[str], value: bytes) -> None:
-    """Of tasks, of placement, and of what servers report."""
+    """Records of tasks, of placement, and of servers' reports."""
     store = damaged.core.registry.store
     queues = TaskQueues(store, SYSTEM_CLOCK)
     of_others = Job(job_name("Other", "2"), "Other", ("first_OFFLINE",), 1, SYSTEM_CLOCK.now_ms())

@@ -198,7 +198,7 @@ def test_damaged_records_are_mended_through_any_controller(cluster: Cluster, mak
 
 @pytest.mark.chaos
 def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
-    """A stopped leader loses its session; when it goes on, another leads, and all are ready again."""
+    """A paused leader loses its session; when it resumes, another one leads, and all are ready again."""
     controllers = [cluster.controller(), cluster.controller()]
     for controller in controllers:
         controller.wait_ready()
@@ -220,7 +220,7 @@ def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
 def test_queries_are_answered_while_zookeeper_is_away(
     tmp_path: Path, own_zookeeper: Any, make_segment: Callable[..., Path]
 ) -> None:
-    """What is known is answered; what is changed afterwards is seen by everyone."""
+    """Queries use the known state; changes made afterwards reach every role."""
     cluster = Cluster(tmp_path, f"{own_zookeeper.hosts}/some/path")
     try:
         server, broker, controller = cluster.server(), cluster.add("broker"), cluster.controller()

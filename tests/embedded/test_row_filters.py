@@ -86,7 +86,7 @@ def runner(filled: Database, request: pytest.FixtureRequest) -> Iterator[QueryRu
 
 
 def asked(runner: QueryRunner, sql: str, principal: Principal = ANYONE, **begin: Any) -> BrokerResponse:
-    """Answer as the HTTP interface does."""
+    """Return the answer of the HTTP interface."""
     if not begin and (found := runner.fast_answer(sql, principal)) is not None:
         return found
     pending = runner.begin(sql, {}, principal=principal, **begin)

@@ -38,7 +38,7 @@ def put(api: Api, path: str, document: dict[str, Any], **params: str) -> None:
 
 
 def stored(api: Api, name: str, folder: Path) -> ImmutableSegment:
-    """Open what the deep store has of a segment."""
+    """Open the archive of a segment in the deep store."""
     folder.mkdir()
     with ControllerClient(api.cluster.controller_url) as client:
         return open_segment(unpack(client.download_segment("trips_OFFLINE", name, folder / "x.tar.gz"), folder / "opened"))

@@ -105,7 +105,7 @@ LIMITS = ("", " LIMIT 3", " LIMIT 0", " LIMIT 4 OFFSET 2", " LIMIT 2000")
 
 
 def rows(number: int, count: int) -> pa.Table:
-    """Return rows of a segment: its values come again in the others, but its times are its own."""
+    """Return rows of a segment: its values recur in other segments, but its times are unique."""
     rng = np.random.default_rng(number)
     return pa.table(
         {
@@ -208,7 +208,7 @@ def ordinary(runner: QueryRunner, sql: str, nulls: bool = False) -> BrokerRespon
 
 
 def shown(response: BrokerResponse) -> dict[str, Any]:
-    """Return all of a response but for what passes by itself."""
+    """Return a response without the parts that vary between runs."""
     document: dict[str, Any] = json.loads(encode_short(response))
     for part in stages(document.get("stageStats") or {}):
         for name in ("executionTimeMs", "selfExecutionTimeMs"):
@@ -286,7 +286,7 @@ def test_small_queries_of_known_shapes_are_answered_at_once(filled: Database, sq
 
 
 def test_patterns_are_looked_for_in_few_entries_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has to look at many of a dictionary is left to the way on which it can be stopped."""
+    """Patterns on large dictionaries use the ordinary path, on which they can be interrupted."""
     texts = [f"host{n % 600:03}.example.com/{n % 600}" for n in range(1200)]
     indexes = {"fieldConfigList": [{"name": name, "indexes": {"inverted": {}}} for name in ("plain", "found")]}
     indexes["fieldConfigList"][1]["indexes"]["fst"] = {}
@@ -449,7 +449,7 @@ def test_servers_elsewhere_answer_known_shapes_as_well(filled: Database, far: Fa
 
 
 class Slow(SystemClock):
-    """The clock of a machine on which all takes the processor 3 ms."""
+    """The clock of a machine on which everything takes 3 ms of processor time."""
 
     thread_cpu_ns = staticmethod(itertools.count(0, 3_000_000).__next__)
 
@@ -465,7 +465,7 @@ def test_shapes_whose_queries_take_long_are_given_up(filled: Database) -> None:
 
 
 class OlderKnownQuery(msgspec.Struct, array_like=True, frozen=True):
-    """What brokers sent that wanted the rows as columns."""
+    """The message of older brokers, which request the rows as columns."""
 
     digest: bytes
     limit: int
@@ -530,7 +530,7 @@ def test_answers_from_elsewhere_follow_the_table(tmp_path: Path) -> None:
             known()
 
         def known() -> None:
-            """Ask until the short way is taken; routes may be made again meanwhile."""
+            """Repeat a query until it takes the fast path; routes may be rebuilt meanwhile."""
             expected = shown(ordinary(cluster.runner, sql))
             assert any(far.check(sql, expected) for _ in range(50))
 

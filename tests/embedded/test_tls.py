@@ -34,7 +34,7 @@ TABLE: dict[str, Any] = {
 
 
 class Certificates:
-    """An authority, and what it gave out, as PEM files."""
+    """A certificate authority, and the certificates it issued, as PEM files."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()

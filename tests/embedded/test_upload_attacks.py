@@ -109,7 +109,7 @@ def test_a_controller_reads_the_folders_that_its_operator_allows(make_segment: C
 
 
 def test_names_of_segments_cannot_lead_anywhere(trips: Any, make_segment: Callable[..., Path], tmp_path: Path) -> None:
-    """The archive of a sound segment whose metadata says another name."""
+    """The archive of a valid segment with another name in its metadata."""
     archive = make_segment("trips_0", [1, 2])
     folder = archive.parent / "trips_0"
     metadata = (folder / "metadata.json").read_text()

@@ -25,7 +25,7 @@ MODES = ("STRICT_DEDUPLICATION", "STRICT_ORDER", "STRICT_INCREASE", "KEEP_ALL")
 
 @dataclass(frozen=True)
 class Rules:
-    """What ends a walk; the twin of `gamay.kernels.group.funnel`, one event at a time."""
+    """The rules that end a walk; the twin of `gamay.kernels.group.funnel`, one event at a time."""
 
     num_steps: int
     window: int
@@ -63,7 +63,7 @@ def walks(events: Sequence[tuple[int, int]], rules: Rules) -> list[list[int]]:
 
 
 def rounds(events: Sequence[tuple[int, int]], rules: Rules) -> list[list[int]]:
-    """Return complete walks of which none begins before the end of another."""
+    """Return complete walks, none of which begins before the end of another."""
     found: list[list[int]] = []
     for i, (_, step) in enumerate(events):
         if step == 0 and not (found and i <= found[-1][-1]):

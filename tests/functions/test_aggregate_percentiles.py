@@ -78,7 +78,7 @@ def test_smart_digests_are_exact_up_to_the_threshold(
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(-20, 20), min_size=1, max_size=60), st.sampled_from([0, 7.5, 10, 25, 50, 75, 90, 99, 100]))
 def test_digests_of_few_values_are_exact(bind_call: Any, whole: Any, values: list[int], p: float) -> None:
-    """A centroid of one value is that value, as in t-digest's MergingDigest: there is nothing to interpolate."""
+    """A centroid of one value is that value, as in t-digest's MergingDigest, without interpolation."""
     aggregate = bind_call("percentiletdigest", [DataType.DOUBLE], p)
     for operand in (doubles(values), encoded(values)):
         assert whole(aggregate, [operand], None, 1).values.tolist() == [exact(values, p)]

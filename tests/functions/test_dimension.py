@@ -100,7 +100,7 @@ def test_columns_of_texts_are_encoded() -> None:
     "keys", [np.arange(1000.0).view(np.int64), np.arange(1000) << 40, np.arange(1000) * 86_400_000, np.arange(1000)]
 )
 def test_keys_spread_over_the_slots(keys: Any) -> None:
-    """Doubles that are whole numbers, days in milliseconds: what differs in few of its bits must not meet in a few slots."""
+    """Keys that differ in few bits, such as integral doubles or days in milliseconds, must not share few slots."""
     slots = np.full(4096, -1, np.int32)
     assert fill_places(keys, slots) == -1
     longest = max(len(run) for run in "".join("x" if slot >= 0 else " " for slot in slots).split())

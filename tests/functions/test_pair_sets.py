@@ -35,7 +35,7 @@ def columns(rows, codes_dtype=np.uint16):
 @settings(deadline=None, max_examples=40)
 @given(batches=st.lists(ROWS, max_size=4), others=ROWS)
 def test_pairs_of_codes(kind, dtype, batches, others):
-    """Rows are added, the others by a set of their own; more groups come with the batches."""
+    """Rows are added directly, or to a separate set that is merged; batches bring new groups."""
     num_codes, num_groups, expected = 301, 1, Counter()
     one = KINDS[kind](num_groups, num_codes)
     for rows in batches:
@@ -74,7 +74,7 @@ def test_few_pairs_of_many_rows(dtype, num_groups):
 @settings(deadline=None, max_examples=30)
 @given(batches=st.lists(ROWS, max_size=5), others=st.lists(ROWS, max_size=3))
 def test_pairs_in_order(least, batches, others):
-    """Some batches wait, others are put in order with what came before."""
+    """Some batches are pending while others are sorted into the previous pairs."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pair_sets, "SORTED_PAIRS_MIN", least)
         one, other = SortedPairs(), SortedPairs()
@@ -140,7 +140,7 @@ def of_partial(partial: PairsPartial) -> Counter:
     num_kept=st.integers(1, 10),
 )
 def test_pairs_by_value(is_counted, few_bits, threads, order, num_kept):
-    """Batches come with dictionaries of their own, or without; threads are combined, or merged as other segments."""
+    """Batches have separate dictionaries, or none; threads are combined, or merged like segments."""
     with pytest.MonkeyPatch.context() as patch:
         if few_bits:
             patch.setattr(pair_sets, "PAIR_BITS_PER_PAIR", 0)

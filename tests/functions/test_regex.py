@@ -81,7 +81,7 @@ _BACKTRACKING = [(r"(a|aa)+$", "a" * 60 + "b"), (r"^(([a-z])+.)+[A-Z]([a-z])+$",
 
 
 class _EndsSoon(NullGuard):
-    """A guard that ends the work when it is asked for the fourth time."""
+    """A guard that ends the work at the fourth check."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -155,7 +155,7 @@ _TEXTS = st.lists(st.text("aabbc1é {\n", max_size=8), min_size=1, max_size=5)
 @given(_PATTERNS, _TEXTS, st.booleans())
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_all_engines_agree_with_the_one_of_python(pattern: str, texts: list[str], ignore_case: bool) -> None:
-    """`re` is the oracle for what a match covers, and its groups, where it does not take for ever."""
+    """`re` is the oracle for the matched text and its groups, unless it takes exponential time."""
     oracle = re.compile(java_regex(pattern), re.ASCII | (re.IGNORECASE if ignore_case else 0))
     java = compiled(pattern, ignore_case)
     expected = [[(match.span(), match.groups("")) for match in oracle.finditer(text)] for text in texts]

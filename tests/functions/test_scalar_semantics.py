@@ -350,7 +350,7 @@ def test_error(text: str, code: ErrorCode, part: str) -> None:
 
 @pytest.mark.parametrize("text", [text for text, value in CASES if isinstance(value, list)])
 def test_no_rows(text: str) -> None:
-    """Everything works on a batch without rows, and has the type it should."""
+    """Every function works on an empty batch, and returns the right type."""
     empty: dict[str, Operand] = {}
     for name, column in COLUMNS.items():
         assert not isinstance(column, Scalar)

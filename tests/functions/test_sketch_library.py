@@ -276,7 +276,7 @@ def test_a_cpc_sketch_of_more_pairs_than_bits_is_refused() -> None:
     ],
 )
 def test_damaged_sketches_are_refused_or_mean_something_else(name: str, sketches: list[bytes]) -> None:
-    """The library believes what the bytes say of their length, and would read or write anywhere in memory."""
+    """The library trusts the lengths in the bytes, and would access any memory."""
     rng = np.random.default_rng(11)
     refused = 0
     for turn in range(1500):

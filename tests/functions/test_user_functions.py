@@ -30,7 +30,7 @@ def install(site: Path, name: str, module: str, source: str) -> None:
 
 
 def run(site: Path, script: str) -> str:
-    """Run a script in a process of its own, for the registry is filled once in each."""
+    """Run a script in a separate process, as the registry is filled once per process."""
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120

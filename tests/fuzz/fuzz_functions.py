@@ -86,7 +86,7 @@ def _argument_type(expression: Expression) -> tuple[D, bool]:
 
 
 def kind_of(data_type: D, multi_value: bool = False) -> str:
-    """Return which values may stand in place of those of a type."""
+    """Return the kind of values that may replace those of a type."""
     if multi_value:
         return "list"
     if data_type is D.BOOLEAN or data_type is D.TIMESTAMP:

@@ -410,7 +410,7 @@ class TextMaker:
         return start + " ".join(self._token() for _ in range(rng.randint(1, 25)))
 
     def _typical_mistake(self, text: str) -> str:
-        """Leave one clause, quote or parenthesis out, or write something twice."""
+        """Omit a clause, quote or parenthesis, or repeat something."""
         rng = self._rng
         way = rng.random()
         if way < 0.3:

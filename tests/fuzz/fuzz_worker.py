@@ -84,7 +84,7 @@ class Fuzzer:
         self.slowest = (0.0, b"")
 
     def ask(self, request: Request) -> tuple[str, str] | None:
-        """Return what is wrong with the answer: where, and what; None when all is well."""
+        """Return the place and description of what is wrong with the answer; None if nothing is."""
         self._errors.error = None
         started = time.perf_counter()
         try:
@@ -197,13 +197,13 @@ def _request_of(case: dict[str, Any]) -> Request:
 
 
 def _message(world: World, case: dict[str, Any]) -> str | None:
-    """Return the first line of what is said to a query; None when it is answered."""
+    """Return the first line of the error of a query; None if it succeeds."""
     answer = orjson.loads(world.ask(*_request_of(case))[2])
     return answer["exceptions"][0]["message"].partition("\n")[0] if answer["exceptions"] else None
 
 
 def _check_messages(world: World, path: Path, update: bool) -> None:
-    """Compare what is said to wrong queries with the file, or write it into the file."""
+    """Compare the errors of wrong queries with the file, or write them to it."""
     cases = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     said = [{**case, "says": _message(world, case)} for case in cases]
     if update:

@@ -18,7 +18,7 @@ SEED = int(os.environ.get("GAMAY_FUZZ_SEED", "1"))
 
 
 def test_what_is_said_to_mistakes() -> None:
-    """`GAMAY_UPDATE=1` writes the messages anew; review the difference."""
+    """`GAMAY_UPDATE=1` rewrites the messages; review the difference."""
     command = [sys.executable, "-m", "tests.fuzz.fuzz_worker", "--inputs=0", f"--messages={HERE / 'messages.jsonl'}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]

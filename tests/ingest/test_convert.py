@@ -151,7 +151,7 @@ ITEMS = st.none() | st.integers(-9, 9) | st.sampled_from(["1", "x", "", {"a": 1}
 @pytest.mark.parametrize("single_value", [False, True])
 @given(st.lists(ITEMS | st.lists(ITEMS, max_size=3), min_size=1, max_size=5), st.sampled_from(["INT", "STRING", "DOUBLE"]))
 def test_lists_beside_other_values_are_what_they_are_alone(single_value, values, data_type):
-    """As rows of JSON files come: what others are in a column makes no difference to a row."""
+    """A row's result does not depend on the other rows of its column, as in JSON files."""
     if single_value and data_type == "STRING":
         return  # which takes the text of a list that has no place there
 

@@ -142,7 +142,7 @@ TEXT_LISTS = st.lists(st.none() | st.sampled_from("ab"), max_size=3) | st.none()
 @settings(max_examples=150, deadline=None)
 @given(st.lists(LISTS, max_size=5) | st.lists(TEXT_LISTS, max_size=5))
 def test_lists_keep_their_nulls(tmp_path_factory, lists):
-    """Arrow's reader gives a list that begins with null fewer values than it says."""
+    """Arrow's reader drops values of a list that begins with null."""
     path = tmp_path_factory.mktemp("json") / "data.json"
     path.write_text("".join(json.dumps({"k": 1, "l": one}) + "\n" for one in lists))
     batches = list(open_reader(str(path), "json"))

@@ -54,7 +54,7 @@ def written(values: dict[str, Any], form: Any) -> str:
 
 
 def same(text: Any, expected: str) -> bool:
-    """Numbers may be written otherwise (1.0E20), but everything is where it is, and nothing else is different."""
+    """Compare two documents exactly, except for the notation of numbers (1.0E20)."""
     return text == expected or (
         json.loads(text) == json.loads(expected) and list(json.loads(text)) == list(json.loads(expected))
     )

@@ -100,7 +100,7 @@ def test_segments_prune_by_time_and_partition(data_dir: Path) -> None:
 
 
 def test_the_realtime_tour_counts_every_flight(tmp_path: Path) -> None:
-    """No Spark and no Java: the flights come as events, and the command fails unless each is counted once."""
+    """Without Spark and Java: flights arrive as events, and the command fails unless each is counted once."""
     ports = [free_port() for _ in range(3)]
     command = [sys.executable, "-m", "gamay.cli", "quickstart", "realtime", "--exit", "--data-dir", str(tmp_path)]
     for role, port in zip(("controller", "broker", "server"), ports, strict=True):

@@ -37,7 +37,7 @@ _PREPARED = "import sys; prepared = 'numba.cpython.unicode' in sys.modules; "
 
 
 def _run(folder: Path, code: str, *confinement: str) -> str:
-    """Run code in a process, and return what it prints. confinement: a command that runs another with fewer rights."""
+    """Run code in a process, and return its output. confinement: a command that runs another with fewer rights."""
     own = {"GAMAY_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "home"), **own}
     command = [*confinement, sys.executable, "-c", code]
@@ -61,7 +61,7 @@ def test_kernels_are_loaded_without_a_compiler_and_compiled_with_what_was_loaded
 
 
 def test_kernels_of_the_wheel_are_loaded_by_the_processors_that_they_are_for(tmp_path: Path) -> None:
-    """A kernel is compiled for a family, as `tools.wheel` does, and looked for by a process that has none of its own."""
+    """A kernel is compiled for a processor family, as `tools.wheel` does, and loaded by a process with an empty cache."""
     name, family = "x86-64-v3", prebuilt.FAMILIES["x86-64-v3"]
     kernels = tmp_path / "gamay" / "kernels"
     kernels.parent.mkdir()
@@ -90,7 +90,7 @@ def prebuilt_is_for_this_machine() -> bool:
 
 
 def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:
-    """Whatever the times of the files say; the modules of kernels are known by their names, so the package is copied."""
+    """Independent of file times; kernels are identified by module names, so the package is copied."""
     kernels = tmp_path / "gamay" / "kernels"
     kernels.parent.mkdir()
     (kernels.parent / "__init__.py").touch()
@@ -112,7 +112,7 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path: 
 
 
 def test_copies_of_the_same_sources_share_their_kernels(tmp_path: Path) -> None:
-    """As installations of one version do, whatever the times of their files."""
+    """As installations of the same version do, independent of file times."""
     code = "import sums; print(sums.twice_total(sums.VALUES), sum(sums.twice_total.stats.cache_hits.values()))"
     for name, hits in (("first", "0"), ("second", "1")):
         (tmp_path / name).mkdir()
@@ -171,7 +171,7 @@ VALUES = np.arange(100, 0, -1)
 
 
 def test_kernels_in_a_folder_that_cannot_be_written_are_loaded(tmp_path: Path) -> None:
-    """As those of an image whose root is read-only; what it has not is compiled into the next folder."""
+    """As from an image with a read-only root; missing kernels are compiled into the next folder."""
     (tmp_path / "sums.py").write_text(_MODULE)
     assert _run(tmp_path, "import sums; print(sums.total(sums.VALUES))") == "10"
     folders = [path for path in (tmp_path / "cache" / "kernels").rglob("*") if path.is_dir()]

@@ -34,7 +34,7 @@ COLUMNS = ("id", "note", "tags", "n", "price", "ts")
 
 
 class Orders:
-    """Table orders over a topic of the same name; `latest` is what queries must show."""
+    """The table orders over a topic of the same name; `latest` is the expected result of queries."""
 
     def __init__(self, folder: Path, partitions: int, segment_rows: int, seed: int, **upsert: Any) -> None:
         self.folder = folder
@@ -88,7 +88,7 @@ class Orders:
         return answer.json()
 
     def produce(self, rows: int, keys: int) -> None:
-        """Send rows of so many keys, in small batches; some come late, some delete their key."""
+        """Send rows with the given number of keys, in small batches; some arrive late, some delete their key."""
         for start in range(0, rows, 50):
             self._produce(min(50, rows - start), keys)
 
@@ -147,7 +147,7 @@ class Orders:
         return [name for name in answer.get(task_type, "").split(",") if name]
 
     def schedule_one(self, task_type: str) -> str:
-        """Return the one job that is scheduled once servers tell which rows of segments just committed are valid."""
+        """Return the one job scheduled after servers reported the valid rows of segments just committed."""
         found: list[str] = []
 
         def scheduled() -> bool:

@@ -36,7 +36,7 @@ KILLS = BUCKETS - 1  # the first subtask is left alone, and tells how many momen
 
 
 class KilledError(BaseException):
-    """Ends the thread of an attempt as SIGKILL ends a process: nobody handles it."""
+    """Error that ends the thread of an attempt as SIGKILL ends a process: no code handles it."""
 
 
 class Requests:
@@ -81,7 +81,7 @@ class Site:
         return str(answer.json().get(task_type, ""))
 
     def do(self, task_type: str, table: str, kill_at: int) -> str:
-        """Have one subtask done, whose first attempt dies at a moment, and return what is said of it; -1: it lives."""
+        """Run one subtask whose first attempt dies at a moment, and return its report; -1: it does not die."""
         self.requests.seen, self.requests.kill_at = 0, kill_at
         self.requests.killed.clear()
         job = self.schedule(task_type, table)
@@ -117,7 +117,7 @@ class Site:
         self.cluster.stop()
 
     def left(self, table: str) -> list[str]:
-        """Return what dead attempts have left of a typed table: in the lineage, among its records, in the deep store."""
+        """Return what dead attempts left of a typed table: in the lineage, its records, and the deep store."""
         registry = self._core.registry
         lineage = registry.get_lineage(table)
         entries = lineage.entries.values()
@@ -146,7 +146,7 @@ def rows_of(day: int, part: int, rows: int = 40) -> list[dict[str, Any]]:
 
 
 def moments(seed: str, first: Callable[[], object], requests: Requests) -> list[int]:
-    """Return moments to die in, of as many as there are in a subtask that lives."""
+    """Return moments of death among those of a subtask that completes."""
     first()
     return random.Random(seed).sample(range(requests.seen), KILLS)
 

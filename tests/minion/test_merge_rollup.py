@@ -75,7 +75,7 @@ class Merging:
         return found
 
     def segments(self) -> dict[str, Any]:
-        """Return what queries read: the records by name."""
+        """Return the segments that queries read: the records by name."""
         (names,) = self.rest("GET", "/segments/t", params={"excludeReplacedSegments": "true"})
         return {name: self.rest("GET", f"/segments/{TABLE}/{name}/metadata") for name in names["OFFLINE"]}
 
@@ -85,13 +85,13 @@ class Merging:
         return sorted(one.get(f"{TYPE}.mergeLevel", "") for one in custom)
 
     def schedule(self, eventually: Callable[..., None]) -> list[str]:
-        """Make tasks, and wait for their end; return what became of the subtasks."""
+        """Create tasks, wait for their end, and return the outcomes of the subtasks."""
         answer = self.rest("POST", "/tasks/schedule", params={"taskType": TYPE, "tableName": TABLE})
         assert (answer["generationErrors"], answer["schedulingErrors"]) == ("", "")
         return [one for job in answer.get(TYPE, "").split(",") if job for one in self.outcomes(job, eventually)]
 
     def outcomes(self, job: str, eventually: Callable[..., None]) -> list[str]:
-        """Wait for the end of a task; return what became of its subtasks."""
+        """Wait for the end of a task, and return the outcomes of its subtasks."""
         eventually(lambda: self.rest("GET", f"/tasks/task/{job}/state") in ("COMPLETED", "FAILED"))
         infos = self.rest("GET", f"/tasks/task/{job}/debug", params={"verbosity": 1})["subtaskInfos"]
         return [f"{info['state']}: {info['info']}" for info in infos]

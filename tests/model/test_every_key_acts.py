@@ -118,7 +118,7 @@ def _receiver(node: ast.AST) -> str:
 
 @cache
 def _reads() -> dict[str, set[str]]:
-    """Return for each attribute that is read the names of what it is read from."""
+    """Return, for each attribute that is read, the names of the objects it is read from."""
     found: dict[str, set[str]] = {}
     for path in sorted(_SOURCE.rglob("*.py")):
         if path.is_relative_to(_SOURCE / "model/rules") or path == _SOURCE / "model/parse.py":
@@ -171,7 +171,7 @@ def _unread(root: type) -> Iterator[tuple[type, str, Key]]:
 
 
 def _silent(root: type, sentences: str) -> list[str]:
-    """Return the keys that nobody reads, and that the warnings name neither themselves nor by a section that has them."""
+    """Return the keys that no code reads, and that no warning names, neither directly nor by a section."""
     held = _sections(root)
     keys = {(cls, attribute): key for cls in held for attribute, key in keys_of(cls).items()}
 

@@ -74,7 +74,7 @@ def changed(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 
 
 def check(section: str, changes: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return what is said of a config with these changes; nothing where it is accepted."""
+    """Return the error of a config with these changes; empty if it is accepted."""
     document = changed({**GOOD, section: {}}, changes)
     subject = Schema.from_json(changed(SCHEMA, schema)).value
     try:

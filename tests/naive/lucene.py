@@ -16,7 +16,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def kind(char: str) -> str:
-    """What a character is for the borders of words, of those that tests use."""
+    """Return the kind of a character for word boundaries, for the characters used in tests."""
     if char in ":·":
         return "mid letter"
     if char in ",;":
@@ -52,7 +52,7 @@ def goes_on(before: str, between: str, here: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as they stand, lower case."""
+    """Return the words of a text, in lower case."""
     chars: list[str] = []
     for char in text:
         if chars and kind(char) == "extend":
@@ -177,7 +177,7 @@ def boost_of(part: Word | Near | Group) -> str:
 
 
 def is_void(part: "Word | Near | Group") -> bool:
-    """Whether nothing but stop words is searched: as if it were not written."""
+    """Whether only stop words are searched: treated as if absent."""
     if isinstance(part, Group):
         return all(is_void(inner) for _, _, inner in part.clauses)
     return not part.kept if isinstance(part, Near) else part.form == "term" and part.text.lower() in STOP_WORDS
@@ -194,7 +194,7 @@ def holds(part: "Word | Near | Group", values: list[str], *, needs_all: bool = F
 
 
 def _signed(part: Group, needs_all: bool) -> "list[tuple[str, Word | Near | Group]]":
-    """What is left of the clauses of a group, each with what it means: must match, must not, or may."""
+    """Return the remaining clauses of a group, each as must match, must not match, or may match."""
     signs: list[tuple[str, Word | Near | Group]] = []
     for at, (operator, sign, inner) in enumerate(part.clauses):
         operator = operator if at else ""

@@ -2,7 +2,7 @@
 
 
 def decode(block: bytes, dictionary: bytes = b"") -> bytes:
-    """Return what a block holds; raises IndexError for what is cut off."""
+    """Return the contents of a block; raises IndexError if it is truncated."""
     out = bytearray(dictionary)
     place = 0
 

@@ -54,7 +54,7 @@ def in_order(node: Node | None) -> list[Node]:
 
 
 def build(values: list[int]) -> Node | None:
-    """Return the tree of values, nothing merged."""
+    """Return the tree of the values, without merging."""
     root = None
     for value in values:
         root = _insert(root, value + SIGN)
@@ -104,7 +104,7 @@ def _compress(node: Node, least: int) -> None:
 
 
 def _removed(node: Node) -> Node | None:
-    """Return what is left of a node without its weight."""
+    """Return a node's subtree after the removal of its weight."""
     node.weight = 0.0
     return node if node.left and node.right else node.left or node.right
 

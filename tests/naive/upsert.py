@@ -131,7 +131,7 @@ class UpsertModel:
 
 
 def rank(row: Row, names: Sequence[str]) -> list[tuple[bool, Any]]:
-    """Return what orders rows of sealed segments: column by column, null first."""
+    """Return the sort key of rows of sealed segments: column by column, null first."""
     return [(row[name] is not None, row[name] or 0) for name in names]
 
 

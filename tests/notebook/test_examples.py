@@ -26,7 +26,7 @@ def test_there_are_three() -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, "Future[Any]"]]:
-    """All of them under way at once: most of the time is that of kernels which start."""
+    """Run all of them concurrently, as most of the time is spent starting kernels."""
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as threads:
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
         yield {path: threads.submit(tool.run, path, tmp_path_factory.mktemp(path.stem)) for path in tool.NOTEBOOKS}

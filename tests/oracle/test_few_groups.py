@@ -153,7 +153,7 @@ def _condition(rng: random.Random) -> tuple[str, str]:
 
 
 def _query(rng: random.Random, made: Made, nulls: bool) -> tuple[str, str]:
-    """Return a query for Gamay and for DuckDB; what decides which rows are in the answer has a total order."""
+    """Return a query for Gamay and for DuckDB; the order that selects rows of the answer is total."""
     keys = rng.sample(["k0", "k1", "k2", "f", "g"], rng.randrange(1, 4))
     calls = [rng.choice(AGGREGATES).format(rng.choice(("m0", "m1"))) for _ in range(rng.randrange(1, 4))] + ["COUNT(*)"]
     calls = rng.sample(calls, len(calls))

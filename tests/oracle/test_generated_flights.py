@@ -245,7 +245,7 @@ class Generator:
 
 
 def check(all_flights: Flights, seed: int, nulls: bool) -> str | None:
-    """Compare one query; returns what is wrong."""
+    """Compare one query; return the difference."""
     gamay, duck, limit, descending = Generator(seed, nulls).query()
     expected = all_flights.duck.execute(duck).fetchall()
     variant = tuple(CONFIGS)[seed % 3]

@@ -20,7 +20,7 @@ VARIANTS = ("plain", "indexed", "raw", "consuming")
 
 
 class Oracle(Protocol):
-    """What the fixture offers."""
+    """The interface of the fixture."""
 
     def rows(self, sql: str, variant: str = "plain") -> list[tuple[Any, ...]]: ...
     def duck_rows(self, sql: str) -> list[tuple[Any, ...]]: ...
@@ -49,7 +49,7 @@ def quoted(text: str) -> str:
 
 
 class Generator:
-    """Makes random queries from one seed. nulls: with null handling, which is what DuckDB always has."""
+    """Generator of random queries from one seed. nulls: with null handling, as always in DuckDB."""
 
     def __init__(self, seed: int, nulls: bool = False) -> None:
         self.rng = random.Random(seed)
@@ -270,7 +270,7 @@ class Generator:
         return Both(f"{function.gamay} {operator} {value}", f"{function.duck} {operator} {value}")
 
     def nullable_number(self) -> Both:
-        """Return an expression to which nulls are values, or that makes them."""
+        """Return an expression that treats nulls as values, or creates them."""
         rng = self.rng
         one, other = rng.sample(("i", "x", "f"), 2)
         duck_one, duck_other = (f'CAST("{name}" AS DOUBLE)' for name in (one, other))
@@ -413,7 +413,7 @@ def _selection(generator: Generator, rng: random.Random) -> Case:
 
 
 def _order_by(keys: list[Both], rng: random.Random) -> tuple[str, str, tuple[bool, ...]]:
-    """Return both clauses: nulls are the greatest unless the query says where they go."""
+    """Return both clauses: nulls are the greatest unless the query specifies their place."""
     descending = tuple(rng.random() < 0.5 for _ in keys)
     gamay, duck = [], []
     for key, down in zip(keys, descending, strict=True):
@@ -504,7 +504,7 @@ def _group(generator: Generator, rng: random.Random) -> Case:
 
 
 def _sets(generator: Generator, rng: random.Random) -> Case:
-    """GROUPING SETS, ROLLUP and CUBE, with GROUPING of the keys, so that null keys and rolled-up ones are told apart."""
+    """GROUPING SETS, ROLLUP and CUBE, with GROUPING of the keys, which distinguishes null keys from rolled-up ones."""
     keys = [generator.column(name) for name in rng.sample(KEYS, rng.randrange(1, 4))]
     if rng.random() < 0.2:
         number = generator.number(1)
@@ -554,7 +554,7 @@ def _grouping_elements(keys: list[Both], rng: random.Random) -> tuple[str, str]:
 
 
 def check(oracle: Oracle, case: Case, variant: str) -> None:
-    """Compare the answers: all rows come from the whole answer, as many as they should be, sort keys in DuckDB's order."""
+    """Compare the answers: all rows are in the whole answer, their number is right, and sort keys are in DuckDB's order."""
     everything = oracle.duck_rows(case.duck)
     found = oracle.rows(case.gamay, variant)
     expected = everything[case.offset : case.offset + case.limit]

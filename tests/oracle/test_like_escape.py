@@ -30,7 +30,7 @@ def db(rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dat
 
 
 def patterns(seed: int) -> tuple[str, str]:
-    """Return a pattern whose escapes are all followed by what they may escape, and the character."""
+    """Return a pattern with valid escapes only, and the escape character."""
     rng = random.Random(seed)
     escape = rng.choice("!$x")
     parts = rng.choices(

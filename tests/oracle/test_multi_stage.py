@@ -57,7 +57,7 @@ class OneTable:
 
 
 class MultiStage:
-    """The oracle, asked with `useMultistageEngine`."""
+    """The oracle, queried with `useMultistageEngine`."""
 
     def __init__(self, oracle: Oracle, engine: Engine) -> None:
         self._oracle = oracle
@@ -95,7 +95,7 @@ def multi_stage(oracle: Oracle) -> Iterator[MultiStage]:
 
 
 def _differs(case: Case, *, nulls: bool) -> bool:
-    """Whether a query context another thing there.
+    """Whether a query has another meaning there.
 
     Whole numbers are divided, what is computed of FLOAT or LONG alone stays so, or the query asks for nulls that only tables
     know without null handling.

@@ -223,7 +223,7 @@ ALL_PAIRS = {
 
 
 def filled(rng: random.Random, shape: str) -> str:
-    """Return a query of a shape with literals, some of which no row has."""
+    """Return a query of a shape with literals, some of which match no row."""
     text = shape.replace("{other}", str(rng.randrange(31)))
     for column in ("city", "browser", "day", "raw", "flag"):
         while f"{{{column}}}" in text:

@@ -241,7 +241,7 @@ QUERIES = count_of("GAMAY_TIMESTAMP_QUERIES", 60)
 
 
 def comparable(answer: Any, sql: str) -> Any:
-    """Return an answer with its rows in an order of their own, unless the query gives them one."""
+    """Return an answer with its rows sorted, unless the query has an order."""
     if isinstance(answer, tuple) and "SELECT DISTINCT" not in sql and " ORDER BY " in sql:
         return answer
     return (*answer[:2], sorted(answer[2], key=repr)) if isinstance(answer, tuple) else answer

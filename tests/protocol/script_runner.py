@@ -250,7 +250,7 @@ class ScriptRunner:
         return record
 
     def _changes(self) -> list[str]:
-        """Return what is different in the records from what it was before the command."""
+        """Return the changes of the records by the command."""
         registry = Registry(SimStore(self._tree))
         now: dict[str, str] = {}
         for record in registry.segments(TABLE):
@@ -271,7 +271,7 @@ class ScriptRunner:
 
 
 class _DyingStore(SimStore):
-    """Tells of each change that was made."""
+    """Store that reports each change."""
 
     def __init__(self, tree: Tree, process: Process, at_write: Callable[[], None]) -> None:
         super().__init__(tree, process)

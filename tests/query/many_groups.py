@@ -73,7 +73,7 @@ def comparable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 class Run:
-    """Runs queries of servers with a segment each, or one with all, under a budget; counts what is spilled."""
+    """Runner of queries under a budget, on one server per segment or one with all; counts the spilled bytes."""
 
     def __init__(self, segments: Any, folder: Path, memory: int, disk: int | None = None) -> None:
         self.segments = segments

@@ -240,7 +240,7 @@ def test_queries_that_hold_little_are_not_to_blame_for_what_the_process_has() ->
 
 
 def test_memory_of_a_process_is_seen() -> None:
-    """In one of its own: here others give back memory meanwhile."""
+    """In a separate process, as others release memory in this one."""
     program = (
         "from gamay.query.limits.memory_watch import anonymous_bytes\n"
         "before = anonymous_bytes()\nheld = bytearray(b'x') * 50_000_000\nprint(anonymous_bytes() - before)"

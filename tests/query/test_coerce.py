@@ -14,7 +14,7 @@ from gamay.query.bind.coerce import coerce_equal, coerce_lower, coerce_upper
 
 
 def literal(value: Any) -> Literal:
-    """Return a literal of whatever type the value has; coercion does not look at it."""
+    """Return a literal of the value's own type, which coercion ignores."""
     return Literal(value, D.UNKNOWN)
 
 

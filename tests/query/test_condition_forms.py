@@ -108,7 +108,7 @@ def _ids(db: Database, form: str, condition: str) -> list[int]:
 
 
 def _constant(text: str, column: str) -> Any:
-    """Return what a constant means beside a column, exactly; a fraction beside a double is the double it is read as."""
+    """Return the exact value of a constant beside a column; a fraction beside a double is parsed as a double."""
     plain = text.removeprefix("CAST(").removesuffix(" AS FLOAT)").strip("'")
     if plain.lstrip("-").isdigit():
         return int(plain) if column != "f" else float(np.float32(int(plain)))

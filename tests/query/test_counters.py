@@ -48,7 +48,7 @@ INDEXED = {
 
 
 def leaf(rng: random.Random) -> tuple[str, str, Check]:
-    """Return a random predicate: its column, its text, and the test by hand."""
+    """Return a random predicate: its column, its text, and a naive test."""
     kind = rng.randrange(6)
     if kind == 0:
         day = rng.randrange(200)

@@ -26,7 +26,7 @@ from gamay.sql.parser import parse_query
 
 
 def answer_of_servers(table: Any, sql: str) -> Any:
-    """Run a query with each segment on a server of its own."""
+    """Run a query with each segment on a separate server."""
     bound = bind(parse_query(sql), table.schema)
     deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK)
     return reduce(bound, [execute(bound, [one], table.pool, deadline) for one in table.segments])
@@ -109,7 +109,7 @@ class TestTrim:
 
     @pytest.mark.parametrize("order", ["price", "price DESC", "price / 2"])
     def test_what_is_lost_behind_the_last_row_is_not_told(self, wide: Any, order: str) -> None:
-        """In the order of their keys, groups that are trimmed cannot be in the answer, whatever is still to come."""
+        """In the order of their keys, trimmed groups cannot be in the answer, whatever rows follow."""
         options = "SET groupTrimThreshold = 100; SET minServerGroupTrimSize = 20; SET minSegmentGroupTrimSize = 1; "
         sql = f"SELECT price, sum(day), count(*) FROM trips GROUP BY price ORDER BY {order} LIMIT 7 OFFSET 2"
         answer = answer_of_servers(wide, options + sql)

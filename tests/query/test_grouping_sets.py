@@ -134,7 +134,7 @@ def test_plans_show_the_sets(trips: Any) -> None:
 
 
 def test_conditions_are_keys_as_well(trips: Any) -> None:
-    """Without parentheses of their own, in all forms, nested and beside lists of keys."""
+    """Without parentheses, in all forms, nested and beside lists of keys."""
     for written, plain in (
         ("ROLLUP(kind > 1, city)", "ROLLUP((kind > 1), city)"),
         ("CUBE(city, kind IN (1, 2) OR day = 3)", "CUBE(city, (kind IN (1, 2) OR day = 3))"),

@@ -41,7 +41,7 @@ def seen_of(table: Any, docs: Sequence[SegmentDocs]) -> Any:
 
 
 def by_duckdb(columns: str, docs: Sequence[SegmentDocs]) -> list[tuple[Any, ...]]:
-    """What the numbers of the valid rows say; row i is as the fixtures say."""
+    """Return the result for the valid rows, given by their numbers; row i has the values of the fixtures."""
     first, numbers = 0, []
     for size, one in zip(SIZES, docs, strict=True):
         numbers.append(first + one.snapshot().docs.astype(np.int64))

@@ -18,7 +18,7 @@ _ROWS = 1003
 
 
 class _Column(ConstantColumn):
-    """A column of which some rows are null."""
+    """A column with some null rows."""
 
     def __init__(self, nulls: BitMap) -> None:
         super().__init__("c", DataType.INT, 0, _ROWS, single_value=True, all_null=False)

@@ -120,7 +120,7 @@ _ARGUMENTS = (*_PLAIN, *_FUNNELS, "steps(b, l > 3), correlateby(i)")
 
 @pytest.mark.parametrize("name", sorted(name for name in function_names() if is_aggregate(name)))
 def test_every_aggregate_passes_over_null_rows(table: Table, name: str) -> None:
-    """What it gives with null handling is what it gives without of the rows that are not null."""
+    """The result with null handling is that without it over the rows that are not null."""
     for arguments in _ARGUMENTS:
         call = f"{name}({arguments})"
         try:
@@ -278,7 +278,7 @@ Row = dict[str, Any]
     ],
 )
 def test_conditions_that_are_unknown(table: Table, condition: str, known: Callable[[Row], bool], null: bool) -> None:
-    """known: what the condition is in rows without nulls; null: whether it holds in the others."""
+    """known: the condition's value in rows without nulls; null: whether it holds in the others."""
     count = sum(null if row["i"] is None else bool(known(row)) for row in ROWS)
     assert table.rows(f"{ON}SELECT count(*) FROM n WHERE {condition}") == [(count,)]
     assert table.rows(f"{ON}SELECT count(*) FILTER (WHERE {condition}) FROM n") == [(count,)]

@@ -37,7 +37,7 @@ from gamay.sql.parser import parse_query
 
 @pytest.fixture(autouse=True)
 def spill_early() -> Iterator[None]:
-    """Spill what a thread holds beyond tens of kilobytes."""
+    """Spill if a thread holds more than tens of kilobytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spilling, "_GROWING_SHARE", 400)
         patch.setattr(spilling, "_KEPT_SHARE", 400)

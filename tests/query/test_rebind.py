@@ -77,7 +77,7 @@ def test_keys_of_small_tables_are_a_pattern_too() -> None:
 
 
 def outcome(function: Any) -> tuple[str, Any]:
-    """Return what a call gives: a bound query, or the message that it raises."""
+    """Return the result of a call: a bound query, or the message of its error."""
     try:
         bound = function()
     except QueryError as error:

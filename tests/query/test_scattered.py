@@ -34,7 +34,7 @@ NEVER = 1 << 62
 
 @pytest.fixture(autouse=True)
 def small_tables() -> Iterator[None]:
-    """Look at what a thread holds after a few hundred rows, and divide segments among threads."""
+    """Check a thread's memory after a few hundred rows, and divide segments among threads."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(growing, "_COUNTED_GROUPS", 64)
         patch.setattr(group_segments, "_FIRST_ROWS", 256)

@@ -14,7 +14,7 @@ FLAGS = np.random.default_rng(7).random(400) < 0.4
 
 
 class Reading:
-    """Tells a row's flag, and how often it was asked for."""
+    """Test of rows that counts the reads of each row's flag."""
 
     cost = 1.0
 

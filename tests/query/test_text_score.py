@@ -185,7 +185,7 @@ def test_columns_of_all_forms_have_scores(tmp_path_factory: Any, texts: list[str
 
 @pytest.mark.parametrize("column", ["encoded", "raw"])
 def test_lengths_are_counted_once_while_rows_arrive(tmp_path: Path, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever views are asked, and in whatever order."""
+    """For any views, queried in any order."""
     counts: list[int] = []
     monkeypatch.setattr(counted, "narrow", lambda lengths: counts.append(len(lengths)) or narrow(lengths))
     rng = random.Random(4)

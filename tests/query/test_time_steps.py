@@ -54,7 +54,7 @@ def config() -> TableConfig:
 
 @pytest.fixture(scope="module")
 def segments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Segment]]:
-    """A sealed and a consuming segment, of which no column of times is in order."""
+    """A sealed and a consuming segment, without sorted time columns."""
     rng = np.random.default_rng(4)
 
     def rows() -> pa.RecordBatch:
@@ -102,7 +102,7 @@ EXPRESSIONS = (
 
 
 def by_row(times: str) -> str:
-    """Return an expression of the same values, of which nothing is known."""
+    """Return an equivalent expression that no optimisation recognises."""
     return f"(CASE WHEN v < 1000 THEN {times} END)"
 
 

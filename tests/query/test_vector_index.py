@@ -116,7 +116,7 @@ def pool() -> Iterator[WorkPool]:
 
 
 def made(kind: str, count: int, dimension: int) -> Any:
-    """Vectors without any structure, or around some hundred centres."""
+    """Return random vectors, unstructured or around some hundred centres."""
     rng = np.random.default_rng(dimension)
     if kind == "random":
         return rng.normal(size=(count, dimension)).astype(np.float32)

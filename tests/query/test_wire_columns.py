@@ -19,7 +19,7 @@ DTYPES = ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "f", "d")
 
 
 def sent(arrays: list[Any]) -> list[Any]:
-    """Return arrays as they come out of buffers that were copied, as a socket copies them."""
+    """Return arrays decoded from copied buffers, as after a socket."""
     kinds, buffers = pack_arrays(arrays)
     received = [memoryview(bytearray(buffer)) for buffer in buffers]
     return unpack_arrays(kinds, [len(array) for array in arrays], received)

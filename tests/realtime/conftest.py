@@ -122,7 +122,7 @@ def eventually() -> Callable[..., None]:
 
 @pytest.fixture
 def make_realtime(tmp_path: Path) -> Iterator[Callable[..., Realtime]]:
-    """Return a function that starts a cluster with the table, unless told otherwise."""
+    """Return a function that starts a cluster, by default with the table."""
     made: list[Realtime] = []
 
     def make(

@@ -52,7 +52,7 @@ def test_rows_are_found_while_they_arrive_and_after_the_commit(
         eventually(lambda: rows("SELECT COUNT(*) FROM t") == [[upto]])
 
     def is_used() -> bool:
-        """Tell whether the index is used; blocks that have become ready are seen with the rows that come next."""
+        """Return whether the index is used; finished blocks become visible with the next rows."""
         plan = rows(f"EXPLAIN PLAN FOR SELECT id FROM t WHERE JSON_MATCH(doc, {CONDITIONS[4]})")
         if "FILTER_JSON_INDEX" not in str(plan):
             time.sleep(0.1)

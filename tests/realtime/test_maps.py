@@ -31,7 +31,7 @@ KEYS = ("a", "b", "no such key")
 
 
 def sent(number: int) -> dict[str, Any] | None:
-    """What the map of a row is in the stream: values as numbers and as text, keys in any order, none, or no map at all."""
+    """Return the map of a row in the stream: values as numbers and as text, keys in any order, none, or no map at all."""
     if number % 7 == 6:
         return None
     return {"b": number, "a": str(number % 3)} if number % 2 else {"b": None, "a": number % 3} if number % 5 else {}

@@ -42,7 +42,7 @@ class Hybrid:
         return float(answer["resultTable"]["rows"][0][0]) if "resultTable" in answer else -1.0
 
     def schedule(self) -> str:
-        """Have one subtask done, if there is one; return its state and what it says."""
+        """Run one subtask, if there is one; return its state and report."""
         rest = self.realtime.rest
         answer = rest("POST", "/tasks/schedule", params={"taskType": TYPE, "tableName": "t_REALTIME"})
         if TYPE not in answer:

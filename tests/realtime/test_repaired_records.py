@@ -46,7 +46,7 @@ def stored(make_realtime: Callable[..., Realtime], tmp_path: Path) -> tuple[Path
 
 @contextmanager
 def offline(folder: Path) -> Iterator[tuple[LocalCluster, RecordRepair]]:
-    """A cluster in which nothing runs."""
+    """A cluster with no running roles."""
     cluster = LocalCluster(folder)
     try:
         role = cluster.controller
@@ -56,7 +56,7 @@ def offline(folder: Path) -> Iterator[tuple[LocalCluster, RecordRepair]]:
 
 
 def repaired(cluster: LocalCluster, repair: RecordRepair, path: str, value: bytes) -> SegmentRecord | None:
-    """Return what becomes of a record when it holds this; None where it can be read."""
+    """Return the repair of a record with these contents; None if it can be read."""
     cluster.registry.store.set(path, value, None)
     if not repair.damaged():
         return None

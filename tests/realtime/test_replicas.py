@@ -134,7 +134,7 @@ def test_replicas_agree(
     make_realtime: Callable[..., Any], make_replicas: Callable[..., Replicas], eventually: Eventually, loss: float,
     pauseless: bool,
 ) -> None:  # fmt: skip
-    """Rows come while servers restart; every answer is a prefix, and in the end all segments are the same everywhere."""
+    """Rows arrive while servers restart; every answer is a prefix, and finally all replicas have the same segments."""
     source = make_realtime(partitions=2, start=False, segment_rows=400, pauselessConsumptionEnabled=pauseless)
     replicas = make_replicas(loss)
     replicas.controller.schemas.add(SCHEMA)

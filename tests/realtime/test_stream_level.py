@@ -20,7 +20,7 @@ TYPE = "stream.log.consumer.type"
 
 @pytest.fixture(params=["log", pytest.param("kafka", marks=pytest.mark.kafka)])
 def make_any(request: pytest.FixtureRequest, make_realtime: MakeRealtime) -> MakeRealtime:
-    """`make_realtime` with each stream type in turn; its keys are told without `stream.<type>.`."""
+    """`make_realtime` with each stream type in turn; its keys are given without `stream.<type>.`."""
     kafka = request.getfixturevalue("kafka") if request.param == "kafka" else None
 
     def make(partitions: int, segment_rows: int, **keys: str) -> Any:

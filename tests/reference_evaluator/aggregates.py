@@ -25,7 +25,7 @@ class Estimate(int):
 
 
 class Unordered(list[Any]):
-    """Values that come in any order."""
+    """Values in any order."""
 
 
 def _rough(value: float, tolerance: float) -> Rough:
@@ -147,7 +147,7 @@ def by_time(last: bool, of_nothing: Any) -> Callable[[Sequence[tuple[Any, int]],
 
 
 def histogram(low: float, high: float, bins: int) -> Callable[[Sequence[Any], bool], list[float]]:
-    """Bins are closed on the left, the last one on both sides; what lies outside does not count."""
+    """Bins are closed on the left, the last one on both sides; values outside do not count."""
 
     def fold(values: Sequence[Any], grouped: bool) -> list[float]:
         counts = [0.0] * bins

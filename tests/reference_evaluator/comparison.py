@@ -28,7 +28,7 @@ def is_close(found: Any, expected: Any) -> bool:
 
 
 def compare_rows(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return the found rows that are not among the expected ones, each of which counts once."""
+    """Return the found rows that are not among the expected ones, with multiplicity."""
     missing = Counter(map(_key, expected))
     doubtful = []
     for row in found:

@@ -594,5 +594,5 @@ class Expressions:
 
 
 def words() -> tuple[str, ...]:
-    """Return texts that conditions compare with, one of which no row has."""
+    """Return texts for conditions to compare with, one of which is in no row."""
     return (*WORDS, "missing")

@@ -23,7 +23,7 @@ UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1000, "MINUTES": 60_000, "HOURS": 3_600
 
 
 def _guarded(function: Callable[..., float], *args: float) -> float:
-    """Return what IEEE 754 has where Python raises."""
+    """Return the IEEE 754 result where Python raises."""
     try:
         return function(*args)
     except OverflowError:

@@ -23,7 +23,7 @@ _OF_COLUMN = re.compile(r'(COUNT|SUM|MIN|MAX|AVG|MINMAXRANGE|DISTINCTCOUNT|PERCE
 
 
 class PqlGenerator(Generator):
-    """Makes what PQL has: conditions that compare columns with constants, aggregates of one column."""
+    """Generator of PQL: conditions that compare columns with constants, aggregates of one column."""
 
     def pql_condition(self, depth: int = 2) -> Node:
         if depth and self.chance(0.5):

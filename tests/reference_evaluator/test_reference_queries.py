@@ -37,7 +37,7 @@ def check_rows(found: list[tuple[Any, ...]], expected: Expected) -> None:
 
 
 def check_statistics(table: Table, statement: Statement, expected: Expected, answer: Answer) -> None:
-    """Check the counters: all documents, and those that the filter lets through."""
+    """Check the counters: of all documents, and of those that match the filter."""
     stats = answer.stats
     assert stats.total_docs == len(table.rows)
     if statement.kind == "selection" and not statement.order:
@@ -50,7 +50,7 @@ def check_statistics(table: Table, statement: Statement, expected: Expected, ans
 
 
 def check(engine: Engine, table: Table, seed: int, nulls: bool) -> str | None:
-    """Run the query of a seed on two forms of the table; returns what is wrong, or None."""
+    """Run the query of a seed on two forms of the table; return the difference, or None."""
     statement = generate(table, seed, nulls)
     sql = statement.text(table.name)
     stage = "evaluator"

@@ -61,14 +61,14 @@ class Node:
         return (lambda row: value({**row, UNKNOWN: True})) if self.keyed else value
 
     def lets_through(self, nulls: bool) -> Callable[[Row], bool]:
-        """Return whether the condition, as a filter, lets a row through."""
+        """Return whether the condition, as a filter, keeps a row."""
         if self.filters is not None and not nulls:
             return self.filters
         value = self.in_condition()
         return lambda row: value(row) is True
 
     def refuses(self) -> Callable[[Row], bool]:
-        """Return whether the negation of the condition lets a row through without null handling."""
+        """Return whether the negation of the condition keeps a row without null handling."""
         if self.denies is not None:
             return self.denies
         if self.keyed:
@@ -190,7 +190,7 @@ class Statement:
         return item.sql if alias is None or alias.isdigit() else f"{item.sql} AS {alias}"
 
     def answer(self, rows: Sequence[Row]) -> Expected:
-        """Return what the query gives of these rows."""
+        """Return the query's answer for these rows."""
         if self.where is not None:
             holds = self.where.lets_through(self.nulls)
             matched = [row for row in rows if holds(row)]
@@ -273,7 +273,7 @@ class Statement:
 
 
 def shown(value: Any, node: Node) -> Any:
-    """Return a value as it is shown without null handling."""
+    """Return a value as displayed without null handling."""
     if value is None:
         return [] if node.many else _PLACEHOLDERS.get(node.type, 0)
     return value

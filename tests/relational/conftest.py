@@ -32,7 +32,7 @@ class Twins:
         return mine
 
     def plan(self, sql: str) -> str:
-        """Return what EXPLAIN tells of a query."""
+        """Return the output of EXPLAIN for a query."""
         return str(self.db.sql(f"EXPLAIN PLAN FOR {sql}").rows()[0][1])
 
 

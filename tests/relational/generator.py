@@ -18,7 +18,7 @@ _JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 
 @dataclass(frozen=True)
 class Source:
-    """What stands in FROM, and its columns with their types, as they are named there."""
+    """A source in FROM, and its columns with their types, as named there."""
 
     sql: str
     columns: dict[str, str]

@@ -13,7 +13,7 @@ from tests.seeds import by_first, chunks, count_of
 
 
 def _queries() -> list[tuple[str, str]]:
-    """Return the queries of `queries.sql`, each with what DuckDB is asked."""
+    """Return the queries of `queries.sql`, each with its equivalent for DuckDB."""
     found: list[tuple[str, str]] = []
     for line in (Path(__file__).parent / "queries.sql").read_text().splitlines():
         if line.startswith("==> "):

@@ -27,7 +27,7 @@ class Over:
 
 
 class Slow(dict[str, pa.Table]):
-    """Tables that take long to be registered: the connection runs nothing meanwhile."""
+    """Tables that are slow to register: the connection is idle meanwhile."""
 
     def items(self) -> ItemsView[str, pa.Table]:
         time.sleep(0.2)

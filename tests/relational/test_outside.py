@@ -11,7 +11,7 @@ from gamay.relational.engine import Engine
 
 
 class NoDeadline:
-    """A deadline that never comes."""
+    """A deadline that never expires."""
 
     def check(self) -> None:
         """Let the query go on."""

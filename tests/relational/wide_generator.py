@@ -27,7 +27,7 @@ class WideGenerator:
         self._aliases = 0
 
     def query(self) -> str:
-        """Return a query; what it shows has no order."""
+        """Return a query with rows in no particular order."""
         return f"SELECT * FROM ({self._query(2)[0]}) q"
 
     # -- small things
@@ -120,7 +120,7 @@ class WideGenerator:
         ]
 
     def _plain_condition(self, columns: Columns) -> str:
-        """Return a condition without a subquery, for the places where DuckDB takes none."""
+        """Return a condition without a subquery, for places where DuckDB allows none."""
         made = self._value(columns, "bool", 1)
         return "TRUE" if "SELECT" in made else made
 

@@ -16,7 +16,7 @@ US, MS, S = 1000, 1_000_000, 1_000_000_000
 
 
 class Watch:
-    """A clock that goes on by so much with each look."""
+    """A clock that advances by a fixed step at each reading."""
 
     def __init__(self, step_ns: int) -> None:
         self.now, self.step = 10 * S, step_ns

@@ -29,7 +29,7 @@ def free_socket(port: int = 0) -> socket.socket:
 
 
 class World:
-    """A server whose calls do what their first buffer says."""
+    """A server whose calls do what their first buffer commands."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.held: list[Call] = []

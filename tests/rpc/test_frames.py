@@ -35,7 +35,7 @@ frames_of = st.builds(
 
 
 def feed(reader: FrameReader, data: bytes, cuts: Any = None) -> list[Frame]:
-    """Give bytes to a reader, in pieces no longer than `cuts` says and than there is space."""
+    """Pass bytes to a reader, in pieces limited by `cuts` and by the available space."""
     frames, position = [], 0
     while position < len(data):
         space = reader.space()

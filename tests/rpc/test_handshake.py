@@ -87,7 +87,7 @@ class World:
         call.reply(call.buffers)
 
     async def said_to(self, data: bytes) -> bytes:
-        """Return all that the server answers to bytes, until it closes the connection."""
+        """Return the server's complete response to bytes, until it closes the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         with contextlib.suppress(ConnectionError):
             writer.write(data)
@@ -131,7 +131,7 @@ def test_who_knows_another_is_told_so_and_not_heard(secret: ClusterSecret, caplo
 
 
 def test_a_server_that_knows_another_secret_is_not_believed() -> None:
-    """Whoever listens at a server's address is sent nothing, whatever proof it makes up."""
+    """A process that listens at a server's address is sent nothing, whatever proof it forges."""
 
     async def test(world: World) -> None:
         received = bytearray()
@@ -229,7 +229,7 @@ def test_a_frame_may_come_with_the_proof_before_it() -> None:
 
 
 class Wire:
-    """What an event loop's transport is to a peer."""
+    """The transport of an event loop, as seen by a peer."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -258,7 +258,7 @@ class Wire:
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_damaged_greetings_end_the_connection_or_wait(data: st.DataObject) -> None:
-    """Nothing but an RpcError ends a connection, and no frame is handed on."""
+    """Only an RpcError ends a connection, and no frame is delivered."""
     sent = bytearray(hello_of(bytes(32)) + frame_of(FrameKind.PROOF, bytes(32)) + frame_of(FrameKind.CALL, b"x"))
     for _ in range(data.draw(st.integers(0, 4))):
         sent[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))

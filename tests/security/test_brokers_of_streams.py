@@ -67,7 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture
 def connected() -> Iterator[tuple[int, socket.socket]]:
-    """Yield a port, and the socket that tells whether anybody came."""
+    """Yield a port, and the socket that shows whether a client connected."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server.getsockname()[1], server
@@ -129,7 +129,7 @@ def test_who_may_use_all_tables_names_brokers_as_before_and_owners_may_keep_them
 
 
 class Telling:
-    """A stream type of another package, which tells what it connects to."""
+    """A stream type of another package, which reports the addresses it connects to."""
 
     properties: ClassVar = frozenset({"url"})
     takes_client_properties: ClassVar = True

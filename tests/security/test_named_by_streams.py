@@ -53,7 +53,7 @@ def named(path: str) -> dict[str, dict[str, str]]:
 
 
 def asked(url: str) -> dict[str, dict[str, str]]:
-    """All that names a web server."""
+    """Return the settings that name a URL of a web server, by description."""
     prop = "stream.log.decoder.prop."
     return {
         f"{kind}-registry": {"stream.log.decoder.class.name": f"{kind}-registry", f"{prop}schema.registry.rest.url": url}

@@ -161,7 +161,7 @@ def test_a_route_without_a_right_cannot_be_registered() -> None:
 
 
 def test_what_changes_state_is_no_read() -> None:
-    """A GET needs READ alone only where its level is that of reading; names of what reads by POST are few and listed."""
+    """A GET needs only READ if its level is reading; the names of reading POSTs are few and listed."""
     reads = {"Query", "ValidateSchema", "ValidateTableConfigs", "NotOffered", "EstimateUpsertMemory", "GetInstance"}
     reads |= {"GetSegmentReloadStatus", "GetMetadata", "DownloadSegment"}
     asked = {
@@ -184,7 +184,7 @@ def parameters_of(line: Line, documents: dict[str, Any], table: str) -> list[tup
 
 
 def body_of(table: str) -> dict[str, Any]:
-    """Return a body that names a table at every place where a route looks for it; nothing can be made of it."""
+    """Return a body that names a table at every place where a route looks for it, and is invalid otherwise."""
     named = {"tableName": table, "schemaName": table}
     parts = dict.fromkeys(("schema", "offline", "realtime", "tableConfig"), named)
     return {**named, **parts, "taskType": "NoTask", "sql": f"SELECT n FROM {table}", "segments": [], "sinceMs": 0}

@@ -79,7 +79,7 @@ def plain(vector):
 
 
 def stored_value(value, spec):
-    """What a segment makes of one input value, written as plainly as possible."""
+    """Return the stored form of an input value, written as plainly as possible."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         value = spec.default_null_value
     if spec.data_type is DataType.BIG_DECIMAL:
@@ -107,7 +107,7 @@ def is_missing(row):
 
 
 class Kit:
-    """Everything above in one object, since test modules do not import each other."""
+    """The functions above in one object, since test modules do not import each other."""
 
     STORED_TYPES = STORED_TYPES
     VALUES = VALUES
@@ -126,7 +126,7 @@ class Kit:
         self._count = 0
 
     def build(self, schema, config, columns, name="s", batch_rows=None, clock=None):
-        """Build a segment of columns given as lists, in a folder of its own; returns its path."""
+        """Build a segment of columns given as lists, in a separate folder; return its path."""
         self._count += 1
         batch = make_batch(schema, columns)
         builder = SegmentBuilder(schema, config, name, Path(self._folder) / str(self._count), clock=clock or ManualClock())

@@ -27,7 +27,7 @@ from gamay.segment.write.secondary_indexes import add_indexes
 
 
 class Source:
-    """A column of given ids; what its dictionary holds does not matter."""
+    """A column with the given ids; the contents of its dictionary do not matter."""
 
     data_type = DataType.INT
     single_value = True
@@ -131,7 +131,7 @@ def test_files_of_others_must_fit_the_columns(folders: Any, change: dict[str, An
 
 
 def test_every_byte_of_others_is_checked_or_harmless(folders: Any) -> None:
-    """Whatever stands in the file, a question never fails otherwise than as damage that was found."""
+    """For any contents of the file, a lookup fails only with the error for damage."""
     sources, folder = [Source("a", [0, 1, 2] * 40, 3), Source("b", [0, 1, 1] * 40, 2)], folders()
     _, content = built(sources, folder)
     (file,) = folder.iterdir()

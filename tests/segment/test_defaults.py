@@ -25,7 +25,7 @@ def test_a_segment_that_lacks_nothing_is_returned_as_it_is(kit, old):
 
 @pytest.mark.parametrize("single_value", [True, False], ids=["single", "multi"])
 def test_every_type_reads_as_a_segment_built_of_nulls(kit, single_value):
-    """The constant column and a column really built of nulls cannot be told apart."""
+    """The constant column and a column built from nulls are indistinguishable."""
     types = [t for t in kit.STORED_TYPES if single_value or t is not DataType.JSON]
     fields = [kit.field(t.value, t, single_value) for t in types]
     schema = kit.schema(*fields)

@@ -147,7 +147,7 @@ def test_dictionary_and_statistics_answer(database: Any) -> None:
 
 
 def test_a_sorted_column_keeps_its_rows(database: Any) -> None:
-    """The sorted index tells them."""
+    """The sorted index contains them."""
     asked = "SELECT s, count(*), max(m) FROM {} WHERE m > 321 GROUP BY s ORDER BY s LIMIT 100"
     assert database.sql(asked.format("bare")).rows() == database.sql(asked.format("plain")).rows()
     asked = "SELECT s, m FROM {} WHERE b = 17 ORDER BY m LIMIT 100"

@@ -149,7 +149,7 @@ def test_distances_are_those_of_the_function(seed: int, resolutions: list[int], 
 @given(seed=st.integers(0, 1 << 30))
 @example(seed=0)
 def test_what_is_said_of_a_box_holds_for_its_points(seed: int) -> None:
-    """The limits are distances that the points have, so that bounds that are a little too narrow are noticed."""
+    """The limits are actual distances of points, so that bounds that are slightly too narrow are noticed."""
     rng = np.random.default_rng(seed)
     for _ in range(30):
         (width, height), (longitude, latitude) = 10 ** rng.uniform(-6, 2.5, 2), target(*places(seed, 16), rng)

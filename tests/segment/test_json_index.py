@@ -61,7 +61,7 @@ class Source:
 
 
 def condition_of(text: str) -> Expression:
-    """Return a condition of WHERE as segments are asked it."""
+    """Return a condition of WHERE in the form passed to segments."""
     found = bind(parse_query(f"SELECT doc FROM t WHERE {text}"), Schema("t", (FieldSpec("doc", DataType.STRING),))).filter
     assert isinstance(found, Match)
     return found.expression
@@ -74,7 +74,7 @@ def matching(text: str) -> Expression:
 def find(
     documents: list[str], ask: Callable[[Any], Any], settings: dict[str, Any] | None = None, *, encoded: bool = False
 ) -> Any:
-    """Build an index of documents, check it as one of unknown origin, and return what it says."""
+    """Build an index of documents, check it as one of unknown origin, and return its result."""
     source: Any = Source(documents, encoded=encoded)
     with TemporaryDirectory() as folder:
         content = json.loads(json.dumps(JSON.build([source], settings or {}, Path(folder))))
@@ -83,7 +83,7 @@ def find(
 
 
 def agrees(found: Found | None, documents: list[str], text: str) -> None:
-    """Check what an index says of a condition against JSON_MATCH of each document."""
+    """Check an index's result for a condition against JSON_MATCH of each document."""
     expected = {row for row, document in enumerate(documents) if json_filter("jsonMatch", text).matches(document)}
     if found is not None and found.is_exact:
         assert set(found.docs) == expected, text
@@ -167,7 +167,7 @@ def test_it_agrees_with_the_scan(
 
 @st.composite
 def comparisons(draw: st.DrawFn) -> str:
-    """Return a comparison of something extracted: with any default, or none."""
+    """Return a comparison of an extracted value, with or without a default."""
     path = "$" + "".join(draw(st.lists(st.sampled_from([".a", ".b", "[''a.b'']", "[0]"]), max_size=2)))
     function = draw(st.sampled_from(["jsonExtractScalar", "jsonExtractIndex"]))
     if draw(st.booleans()):

@@ -196,7 +196,7 @@ def test_rows_with_what_cannot_be_taken_in_are_reported(kit, function, kind, val
 
 
 def test_values_of_several_types_each_count_as_their_own(kit, consume):
-    """As they come from JSON, where nothing declares the type of a field."""
+    """As in JSON, where fields have no declared type."""
     schema, config = table(kit, {"m": ("DISTINCTCOUNTHLL(x, 10)", DataType.BYTES)})
     texts = ['"a"', "1", "1.5", None, "true", "123456789012345678901", "1"]
     column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))

@@ -97,7 +97,7 @@ def all_fields(kit, single_value):
 
 
 def check_view(kit, view, sealed):
-    """Compare everything that a view shows with the immutable segment of the same rows."""
+    """Compare all contents of a view with the immutable segment of the same rows."""
     n = sealed.num_docs
     assert view.num_docs == n
     assert view.column_names == sealed.column_names
@@ -354,7 +354,7 @@ def test_an_array_keeps_what_it_has_when_it_grows(tmp_path):
 
 @pytest.mark.parametrize("single_value", [True, False], ids=["single", "multi"])
 def test_inverted_index_of_many_rows_while_more_come(kit, consume, single_value):
-    """Rare ids are walked, frequent ones scanned; a view tells its own rows only."""
+    """Rare ids are looked up, frequent ones scanned; a view finds only its own rows."""
     rng = np.random.default_rng(3)
     values = (3000 * rng.random(60_000) ** 4).astype(np.int32).tolist()
     rows = values if single_value else [[a, b] for a, b in zip(values[::2], values[1::2], strict=True)]
@@ -430,7 +430,7 @@ def test_a_dictionary_that_does_not_pay_is_given_up(kit, consume, tmp_path, monk
 
 
 def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
-    """Each view is a prefix of the rows, cut between batches, with everything that belongs to it."""
+    """Each view is a prefix of the rows, cut between batches, with consistent indexes."""
     rng = np.random.default_rng(6)
     n, size = 60_000, 300
     numbers = rng.integers(0, 70_000, n)

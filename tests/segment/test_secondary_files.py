@@ -83,7 +83,7 @@ def test_damage_is_seen_and_the_index_not_used(folder: Path, place: str, caplog:
 
 
 def test_a_pushed_index_of_another_structure_is_refused(folder: Path) -> None:
-    """Checksums that are right say nothing of files that somebody made."""
+    """Valid checksums prove nothing about files from outside."""
     document = read_metadata_file(folder, INDEXES_FILE)
     for change in ({"entries": 49}, {"buffers": []}, {"buffers": [["trigrams.codes", 64, 1 << 40, 0]]}):
         changed = json.loads(json.dumps(document))

@@ -20,7 +20,7 @@ class Rows:
         self.rests = False
 
     def append(self) -> None:
-        """What a consumer does with a batch: rows are seen before it says that it has them."""
+        """Append a batch like a consumer: rows are visible before it reports them."""
         self.rests = False
         self.world.later.append(self._passed)
         self.rows += self.world.rng.randrange(4)

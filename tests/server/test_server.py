@@ -185,7 +185,7 @@ def test_a_restart_uses_what_is_on_disk_and_sweeps_the_rest(world: World) -> Non
 
 
 def test_a_restart_needs_nobody_to_fetch_from(world: World) -> None:
-    """As after a power failure, when servers are back before controllers are."""
+    """As after a power failure, when servers are back before controllers."""
 
     class Nobody(SegmentSources):
         def fetch(self, table: str, record: SegmentRecord, *_: Any, **__: Any) -> Any:

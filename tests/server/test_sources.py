@@ -23,7 +23,7 @@ PATH = "segments/t_OFFLINE/a%20b"
 
 
 class Web(Fetchers):
-    """Web servers: what each URL gives, bytes or an error."""
+    """Web servers: the response of each URL, bytes or an error."""
 
     def __init__(self, pages: Mapping[str, bytes | Exception]) -> None:
         super().__init__()

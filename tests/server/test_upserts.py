@@ -154,7 +154,7 @@ def test_a_negative_freshness_leaves_it_to_the_config(tmp_path: Path, monkeypatc
 
 
 class Watched(TableUpsert):
-    """Keys of a table, and which segments were asked for."""
+    """Keys of a table that record the requested segments."""
 
     loaded: ClassVar[list[str]] = []
 

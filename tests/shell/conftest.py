@@ -98,7 +98,7 @@ class Given:
 
 @pytest.fixture
 def answer() -> Callable[..., Answer]:
-    """Return a function that makes an answer of columns, types and rows."""
+    """Return a function that builds an answer from columns, types and rows."""
 
     def make(columns: tuple[str, ...], types: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Answer:
         return Answer("SELECT", Given(columns, types, rows), lambda: rows, "")

@@ -38,7 +38,7 @@ Typed = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def typed(session: Session, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Typed:
-    """Return a function that types keys into a shell and returns what it prints."""
+    """Return a function that types keys into a shell and returns its output."""
 
     def feed(*keys: str) -> tuple[str, str]:
         with create_pipe_input() as keyboard:

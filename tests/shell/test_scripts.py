@@ -62,7 +62,7 @@ def test_parameters(sql: Sql) -> None:
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_what_an_answer_lacks_is_said(sql: Sql, form: str) -> None:
-    """Beside rows for a program, on standard error."""
+    """On standard error, as programs read rows on standard output."""
     query = "SELECT day, COUNT(*) FROM trips GROUP BY day"
     for limit, note in ((2, "The answer is partial: groups beyond numGroupsLimit are left out.\n"), (9, "")):
         _, out, err = sql(f"SET numGroupsLimit = {limit}; {query}", output=form)

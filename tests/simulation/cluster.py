@@ -81,7 +81,7 @@ def table_config(profile: Profile) -> TableConfig:
 
 @dataclass
 class SimStream:
-    """A stream of one topic; it has grown by `rows_per_s` a partition since the start, until it is told to stand still."""
+    """A stream of one topic, which grows by `rows_per_s` per partition from the start, until it is stopped."""
 
     scheduler: Scheduler
     partitions: int
@@ -120,7 +120,7 @@ class SimStreams:
 
 @dataclass(frozen=True)
 class Copy:
-    """What an uploaded archive holds."""
+    """The contents of an uploaded archive."""
 
     segment: str
     start: int
@@ -228,7 +228,7 @@ class Simulation:
     # life
 
     def run(self) -> None:
-        """Run with faults, then without, and check that everything came right."""
+        """Run with faults, then without, and check the final state."""
         profile, scheduler = self.profile, self.scheduler
         start = scheduler.now_ms
         self._create_table()
@@ -323,7 +323,7 @@ class Simulation:
         self.scheduler.after(self.profile.kill_every_ms * 2 * self.rng.random(), self._kill_something)
 
     def _take_over(self, index: int) -> None:
-        """A new lead finishes at once what the one before may have left."""
+        """A new lead first completes what its predecessor may have left unfinished."""
         controller = self.controllers[index]
         controller.manager.resign()
         work = partial(_quietly, partial(PartitionValidator(controller.context).validate, TABLE, guard_ms=0))
@@ -386,7 +386,7 @@ class Simulation:
     def send(
         self, call: Call, request: CompletionRequest, copy: Copy | None, answer: Callable[[CompletionResponse], None]
     ) -> None:
-        """Bring a request to a controller and its answer back, or no answer when that takes too long."""
+        """Pass a request to a controller and return its response, or none if that takes too long."""
         self.messages += 1
         answered = [False]
 
@@ -489,7 +489,7 @@ class SimServer:
         self._looks = False
 
     def restart(self) -> None:
-        """Die, lose what is in memory, and come back."""
+        """Die, lose the contents of memory, and start again."""
         self.generation += 1
         self.consumers.clear()
         self.loaded.clear()
@@ -513,7 +513,7 @@ class SimServer:
             self.sim.registry.store.delete(paths.live_instance(self.id))
 
     def notice(self) -> None:
-        """Something may have changed: look at it soon."""
+        """Schedule a check soon, as something may have changed."""
         if not self._looks:
             self._looks = True
             rng = self.sim.rng
@@ -595,7 +595,7 @@ class SimServer:
             registry.store.delete(path)
 
     def copy_of(self, segment: str) -> Copy:
-        """Return what this server serves of a segment that is ONLINE. Raises NotFoundError."""
+        """Return this server's copy of a segment that is ONLINE. Raises NotFoundError."""
         if self.sim.scheduler.now_ms < self.down_until:
             raise NotFoundError(segment)
         consumer = self.consumers.get(segment)
@@ -770,7 +770,7 @@ class SimServer:
     # the end
 
     def check(self, partition: int, chain: list[SegmentRecord], consuming: str) -> None:
-        """What this server serves of a partition is what was committed."""
+        """Check that this server serves the committed rows of a partition."""
         ideal = self.sim.registry.must_get_ideal_state(TABLE)
         for record in chain:
             if self.id in ideal.states[record.name]:
@@ -785,7 +785,7 @@ class SimServer:
 
 
 def _quietly(work: Callable[[], None]) -> None:
-    """Run what an operator or a periodic task starts: it may fail, and is tried again."""
+    """Run an action of an operator or a periodic task, which may fail, and is retried."""
     from gamay.cluster.store.store import StoreUnavailableError
 
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Profile:
-    """What a run is like."""
+    """The parameters of a run."""
 
     partitions: int
     replicas: int

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 
 class Killed(BaseException):
-    """The process died at this point; nothing of it goes on."""
+    """The process died at this point; none of its code continues."""
 
 
 class Scheduler:
-    """Runs what was asked for, in the order of virtual time."""
+    """Runs scheduled actions in the order of virtual time."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -27,7 +27,7 @@ class Scheduler:
         self._count = 0
 
     def after(self, delay_ms: float, action: Callable[[], None]) -> None:
-        """Run an action so many milliseconds from now."""
+        """Run an action after a number of milliseconds."""
         self._count += 1
         heapq.heappush(self._queue, (self.now_ms + max(0, int(delay_ms)), self._count, action))
 
@@ -86,7 +86,7 @@ class Process:
     pause_chance: float = 0.0
 
     def start(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Do some work, with any number of pauses in it, then tell its result; nothing is told if the process dies."""
+        """Start some work, with any number of pauses in it, then pass its result on, unless the process dies."""
         if not self.alive:
             return
         if self.pause_chance and self.scheduler.rng.random() < 0.3:
@@ -103,7 +103,7 @@ class Process:
         done(result)
 
     def kill(self) -> None:
-        """End the process, in the middle of whatever it does."""
+        """End the process, in the middle of any work."""
         self.alive = False
         for task in list(self.running):
             task.resume()
@@ -127,7 +127,7 @@ class Process:
 
 
 class Task:
-    """Work of a process, on a thread of its own that runs only while the scheduler waits for it."""
+    """Work of a process, on a separate thread that runs only while the scheduler waits for it."""
 
     current: "Task | None" = None
 

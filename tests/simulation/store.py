@@ -12,7 +12,7 @@ from gamay.cluster.store.store import MetadataStore, Node, StoreUnavailableError
 
 @dataclass
 class Tree:
-    """What all processes share. on_write: told path and value (None: deleted) of every change."""
+    """The contents shared by all processes. on_write: called with path and value (None: deleted) of every change."""
 
     scheduler: Scheduler
     nodes: dict[str, Node] = field(default_factory=dict)

@@ -35,7 +35,7 @@ _SERVERS = ("S0", "S1", "S2", "S3")
 
 
 class Table:
-    """ideal: what servers should have; loaded: what each has, by state; alive: the servers that answer."""
+    """ideal: the assigned segments of servers; loaded: the segments of each, by state; alive: the servers that answer."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -65,14 +65,14 @@ class Table:
             self._add(LlcName.must_parse(name).next(0), servers)
 
     def upload(self) -> None:
-        """A segment whose name tells its partition."""
+        """Add a segment with its partition in its name."""
         partition = self.rng.randrange(self.partitions)
         like = next(states for name, states in self.ideal.items() if partition_of(name) == partition)
         self.ideal[f"up__t__{partition}__{self.uploads}__x"] = dict.fromkeys(like, ONLINE)
         self.uploads += 1
 
     def transition(self) -> None:
-        """A server does something that the ideal state says, in any order."""
+        """Let a server execute a transition that the ideal state demands, in any order."""
         todo: list[tuple[str, str, str | None]] = []
         for server in sorted(self.alive):
             has = self.loaded[server]
@@ -110,7 +110,7 @@ class Table:
         self.ideal = next_step(self.ideal, placed, StepRules(1, self.rng.choice([None, 2]), strict=True))
 
     def view(self) -> "View":
-        """Return what a broker sees at this moment."""
+        """Return the broker's view at this moment."""
         online: dict[str, Candidates] = {}
         able: dict[str, Candidates] = {}
         for name, states in self.ideal.items():
@@ -126,7 +126,7 @@ def _place_of(name: str) -> tuple[int, int] | None:
 
 
 class View:
-    """A route, as `gamay.broker.routes.route` makes one; it may be older than what it is used for."""
+    """A route, as built by `gamay.broker.routes.route`; it may be out of date when it is used."""
 
     def __init__(self, online: dict[str, Candidates], able: dict[str, Candidates]) -> None:
         consuming = {name: servers for name, servers in able.items() if not online[name]}
@@ -142,7 +142,7 @@ class View:
 
 
 def query(rng: random.Random, view: View, table: Table) -> tuple[dict[int, set[str]], bool]:
-    """Return partition -> the servers that its rows came from, and whether the answer says that it is partial."""
+    """Return partition -> the servers that its rows came from, and whether the answer is reported as partial."""
     ranks = rng.choice([None, lambda _: rng.random()])  # changes from one moment to the next
     turn = Turn(rng.randrange(100), frozenset(rng.sample(_SERVERS, rng.randint(0, 1))), ranks)
     segments, candidates = view.replicas.segments, view.replicas.candidates
@@ -212,7 +212,7 @@ def test_answers_are_whole_once_all_is_loaded(seed: int) -> None:
 
 
 def test_a_partition_that_no_server_has_in_whole_is_told() -> None:
-    """What is read then comes from the server with the most of it."""
+    """Its rows then come from the server with the most of it."""
     ready: dict[str, Candidates] = {"t__0__0__x": ("a",), "t__0__1__x": ("a",), "t__0__2__x": ("b",), "t__1__0__x": ("b",)}
     found = whole_partitions(ready, ready, lambda name: int(name.split("__")[1]))
     assert found.segments == ["t__0__0__x", "t__0__1__x", "t__1__0__x"]

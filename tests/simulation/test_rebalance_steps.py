@@ -21,7 +21,7 @@ States = Mapping[str, Mapping[str, str]]
 
 
 class Servers:
-    """What servers have loaded: each does its part of the ideal state in its own time."""
+    """The segments loaded by servers, each of which follows the ideal state at its own pace."""
 
     def __init__(self, rng: random.Random, states: States) -> None:
         self._rng = rng

@@ -31,7 +31,7 @@ LEGAL = {(OFFLINE, ONLINE), (OFFLINE, ERROR), (ONLINE, OFFLINE), (ONLINE, ERROR)
 
 
 class Loader:
-    """Loads nothing; fails as often as it is told to."""
+    """A loader that loads nothing, and fails a given number of times."""
 
     def __init__(self, root: Path, draw: random.Random) -> None:
         self.root = root

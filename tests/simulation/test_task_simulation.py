@@ -38,7 +38,7 @@ class Attempt:
 
 
 class World:
-    """The cluster: what it holds, who runs what, and what must never be seen."""
+    """The cluster: its contents, which minion runs what, and the invariants."""
 
     def __init__(self, seed: int) -> None:
         self.scheduler = Scheduler(random.Random(seed))
@@ -51,7 +51,7 @@ class World:
         self.is_calm = False
 
     def check(self, path: str, value: bytes | None) -> None:
-        """What may not be written: an end that is taken back, or a second one."""
+        """Check that no end is undone or written twice."""
         if not path.startswith(f"{paths.TASKS}/") or path.count("/") != paths.TASKS.count("/") + 3 or not value:
             return
         subtask = Subtask.from_record(decode(value))
@@ -98,7 +98,7 @@ class Minion:
         self.poll()
 
     def poll(self) -> None:
-        """Do one step, and the next one later; a process that died is started again by somebody."""
+        """Run one step, and schedule the next; a process that died is restarted."""
         world, rng = self.world, self.world.scheduler.rng
         if self.process.alive:
             self.process.start(self.step, lambda _: None)
@@ -152,14 +152,14 @@ class Minion:
         self._tell(self.report)
 
     def _tell(self, report: Callable[[], None]) -> None:
-        """Report until there is an answer."""
+        """Report until there is a response."""
         with suppress(LeaseLostError):  # then it does not count
             report()
         self.current = self.report = None
 
 
 def tend(world: World) -> None:
-    """The lead controller, which dies now and then in the middle; another takes over at once."""
+    """Run the lead controller, which sometimes dies midway; another takes over immediately."""
     rng = world.scheduler.rng
     process = Process(world.scheduler, "controller")
     if not world.is_calm and rng.random() < 0.2:

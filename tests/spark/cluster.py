@@ -24,7 +24,7 @@ DAY_MS = 86_400_000
 
 
 class Cluster:
-    """An `EmbeddedCluster` with clients, and what makes tables and segments."""
+    """An `EmbeddedCluster` with clients, and functions to create tables and segments."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Cluster:
         return Producer(create_topic(self.folder / "data" / "streams", name, TopicConfig(partitions)), SYSTEM_CLOCK)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return what the broker answers."""
+        """Return the rows of the broker's answer."""
         return list(self.connection.execute(sql).rows())
 
     def count(self, table: str) -> int:

@@ -16,7 +16,7 @@ from gamay.model.table.table_config import TableConfig
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """A session whose Java also answers Spark Connect, at the port that its settings tell."""
+    """A session whose Java process also serves Spark Connect, at the port in its settings."""
     from gamay.spark.session.local import local_session
 
     plugin = {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin"}
@@ -70,7 +70,7 @@ def files(tmp_path):
 
 
 class FakeController:
-    """Answers like a controller, keeps what it was sent, and fails the first `failures` uploads with 503."""
+    """A controller that answers like a real one, records its requests, and fails the first `failures` uploads with 503."""
 
     def __init__(self):
         self.requests = []

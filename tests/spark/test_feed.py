@@ -85,7 +85,7 @@ def test_segments_that_are_gone_are_forgotten_and_hidden_ones_are_not():
 
 
 def test_planning_loads_no_engine() -> None:
-    """Spark imports this in processes that start anew, some at every query."""
+    """Spark imports this in new processes, sometimes at every query."""
     code = "import sys, gamay.spark.source, gamay.spark.streaming.source; print({'numba', 'sqlglot'} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.stdout.strip() == "set()", told.stderr

@@ -124,7 +124,7 @@ def test_a_replacement_that_ended_unheard_is_done(controller, archives):
 
 
 def test_a_replacement_left_open_is_given_up_by_the_next_one(schema, table_config, files, tmp_path, monkeypatch):
-    """Also where the table was empty; what others have open stays."""
+    """Also if the table was empty; open replacements of other users stay."""
     config = table_config({"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "consistentDataPush": True}})
 
     def built(attempt):
@@ -159,7 +159,7 @@ def test_a_replacement_left_open_is_given_up_by_the_next_one(schema, table_confi
 
 @pytest.mark.spark
 class TestExecutors:
-    """What tasks of Spark push is what threads push, and what becomes of it is told in the same way."""
+    """Tests that Spark tasks push like threads, and report the outcome in the same way."""
 
     @pytest.fixture(autouse=True)
     def _here_too(self, monkeypatch):
@@ -207,7 +207,7 @@ class TestExecutors:
 
 
 def test_what_is_worth_a_job_of_spark(archives, monkeypatch):
-    """Few archives are not, unless they are large and sent; nor is anything where executors are threads of this machine."""
+    """Few archives are not, unless they are large and sent; none are if the executors are threads of this machine."""
 
     class Session:
         _jsc = None

@@ -179,7 +179,7 @@ def test_of_upsert_tables_the_rows_that_count(cluster, read):
 
 
 def test_upsert_reads_while_rows_come_and_segments_are_committed(cluster, read):
-    """Each key is in every read exactly once, whatever is replaced and committed meanwhile."""
+    """Each key is in every read exactly once, during replacements and commits."""
     producer = cluster.topic("busy")
     schema = {**STREAM_SCHEMA, "schemaName": "busy", "primaryKeyColumns": ["id"]}
     config = realtime_config("busy", "busy", "at", 500, upsertConfig={"mode": "FULL", "comparisonColumns": ["at"]})

@@ -64,7 +64,7 @@ class Stream:
         return rows.json(str(self.files) + "/*.json").selectExpr("n", "city", "timestamp_millis(ts) AS ts")
 
     def run(self, rows: Any = None, mode: str = "append", **options: str) -> None:
-        """Write what there is, in micro-batches of one file."""
+        """Write the existing files, in micro-batches of one file."""
         writer = (self.read() if rows is None else rows).writeStream.format("gamay").outputMode(mode)
         writer = writer.options(**self.options, **options, checkpointLocation=str(self.checkpoint))
         query = writer.trigger(availableNow=True).start()
@@ -185,7 +185,7 @@ def test_rows_replace_those_of_their_keys(stream, cluster):
 
 
 def test_a_driver_that_was_believed_dead_shows_nothing(spark, cluster):
-    """Both have uploaded batch 3: who commits last fences the other off, or finds the batch shown."""
+    """Both have uploaded batch 3: the last to commit fences the other, or finds the batch committed."""
     source = GamayDataSource({"controller": cluster.url, "table": "fenced", **CREATE})
     rows = spark.range(0, 4, 1, 1).selectExpr("id AS n", "timestamp_millis(1700000000000 + id) AS ts")
     batches = rows.toArrow().to_batches()

@@ -39,7 +39,7 @@ def cluster(spark, tmp_path_factory):
 
 
 class Reading:
-    """A query that reads what there is, in batches, and goes on where it has been."""
+    """A query that reads the available rows in batches, and continues where it stopped."""
 
     def __init__(self, spark: Any, cluster: Cluster, folder: Path, table: str) -> None:
         self._spark, self._given, self._folder = spark, {"controller": cluster.url, "table": table}, folder

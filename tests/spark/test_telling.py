@@ -37,7 +37,7 @@ def cluster(spark, tmp_path_factory):
 
 @pytest.fixture
 def events(monkeypatch, tmp_path):
-    """Have OpenLineage's client write to a file; return what tells the events in it."""
+    """Make OpenLineage's client write to a file; return a function that reads its events."""
     path = tmp_path / "events.jsonl"
     for name, value in {"TYPE": "file", "LOG_FILE_PATH": str(path), "APPEND": "true"}.items():
         monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)

@@ -13,7 +13,7 @@ RULE = "----"
 
 @dataclass(frozen=True)
 class Case:
-    """A case. line: where its kind stands, from 1."""
+    """A case. line: the number of the line with its kind, from 1."""
 
     file: Path
     line: int
@@ -46,7 +46,7 @@ def read_cases(file: Path, kinds: Collection[str]) -> list[Case]:
 
 
 def update(file: Path, kinds: Collection[str], outcome: Callable[[Case], tuple[str, str]]) -> None:
-    """Write a file anew. outcome: gives the kind of a case and what comes of it."""
+    """Rewrite a file. outcome: returns the kind of a case and its output."""
     lines = file.read_text().splitlines()
     for case in reversed(read_cases(file, kinds)):
         kind, shown = outcome(case)
@@ -57,7 +57,7 @@ def update(file: Path, kinds: Collection[str], outcome: Callable[[Case], tuple[s
 
 
 def one_block(text: str) -> str:
-    """Return a text without blank lines, which end a case: a bar stands in their place."""
+    """Return a text without blank lines, which end a case: bars replace them."""
     return "\n".join(line.rstrip() or "|" for line in text.splitlines())
 
 

@@ -57,7 +57,7 @@ def test_many_take_no_longer_than_one() -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constants are computed whatever else the machine does."""
+    """Compute constants however long they take on a busy machine."""
     monkeypatch.setattr(evaluate, "_CONSTANTS_S", 60.0)
 
 

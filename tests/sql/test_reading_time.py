@@ -23,7 +23,7 @@ TEXTS = {
 
 
 class CountingClock:
-    """A clock by which each look takes a second."""
+    """A clock that advances by a second at each reading."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -216,7 +216,7 @@ def test_a_folder_on_another_disk_is_copied_and_renamed(tmp_path: Path, monkeypa
 
 
 def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
-    """It was most likely unmounted, and what was written under its name would be hidden when it is mounted again."""
+    """It was most likely unmounted; files written under its name would be hidden once it is mounted again."""
     store = LocalStore(tmp_path / "deep")
     store.prepare()
     url = store.put(archive(tmp_path, b"abc"), TABLE, "x", 1)

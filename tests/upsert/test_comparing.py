@@ -24,7 +24,7 @@ def columns(pattern: str) -> tuple[Schema, ComparisonColumns]:
 
 
 def both_ways(pattern: str, texts: list[str | None]) -> list[int]:
-    """Return what batches and segments with these rows are compared by, which must be the same."""
+    """Return the comparison values of batches and of segments with these rows, which must be equal."""
     schema, comparison = columns(pattern)
     batch = pa.record_batch({"at": pa.array(texts, pa.string())})
     found = comparison.of_batch(batch)

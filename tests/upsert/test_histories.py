@@ -62,7 +62,7 @@ def test_a_load_waits_for_the_batch_that_was_prepared(tmp_path: Path) -> None:
 
 
 class Picky:
-    """A merger that adds up, and refuses what it does not like."""
+    """A merger that adds values, and refuses some."""
 
     def __init__(self, keys: list[str], comparisons: list[str], config: Any) -> None:
         assert (keys, comparisons) == (["k"], ["c"])
@@ -74,7 +74,7 @@ class Picky:
 
 
 def settings_of(number: int, **changes: Any) -> UpsertSettings:
-    """Return the settings of some history's table, without what is not asked for."""
+    """Return the settings of the table of history `number`, with the given changes, and without other optional ones."""
     _, config, schema = History(0)._table(random.Random(number))
     assert config.upsert is not None
     plain = {

@@ -29,7 +29,7 @@ def test_names_of_uploaded_segments() -> None:
 
 
 def beats(one: SegmentRank, other: SegmentRank) -> bool:
-    """Whether a row of a segment takes the place of one of another with equal comparison values, by definition."""
+    """Whether a row of one segment replaces a row of another with equal comparison values, by definition."""
     if one.sequence is not None and other.sequence is not None:
         return one.sequence > other.sequence
     if one.created_ms != other.created_ms:

@@ -113,7 +113,7 @@ def test_segments_are_loaded_by_their_stored_keys_alone(tmp_path: Path, monkeypa
 
 
 def restarted(replica: Replica, *, expects: bool) -> tuple[list[int], list[tuple[int, int]]]:
-    """Load the sealed segments anew; return the `rid` of what queries see, and the keys of the index: (location, value)."""
+    """Load the sealed segments again; return the `rid` of the visible rows, and the keys of the index: (location, value)."""
     replica._open()
     sources = [replica._source(segment) for segment in replica.sealed.values()]
     if expects:

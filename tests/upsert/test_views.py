@@ -36,7 +36,7 @@ def test_new_segments_are_named_for_a_while() -> None:
 
 
 def test_segments_that_replace_rows_are_new_from_that_moment_whatever_they_are_called(tmp_path: Path) -> None:
-    """A broker may know the first only: without the second, the key whose row it has replaced would be missing."""
+    """A broker may know only the first: without the second, the key whose row it replaced would be missing."""
     schema = Schema.from_json(
         {"schemaName": "t", "dimensionFieldSpecs": [{"name": "id", "dataType": "INT"}], "primaryKeyColumns": ["id"],
          "dateTimeFieldSpecs": [{"name": "ts", "dataType": "LONG", "format": "EPOCH", "granularity": "1:DAYS"}]}

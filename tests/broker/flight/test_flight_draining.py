@@ -18,7 +18,7 @@ _SQL = "SELECT SUM(n) FROM trips"
 
 
 class HeldQuery:
-    """A query that has been asked by Flight, and ends when `goes_on` is set, or it is hung up."""
+    """A running Flight query that ends when `goes_on` is set, or when it is cancelled."""
 
     def __init__(self, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         self.goes_on, self.found = threading.Event(), list[Any]()

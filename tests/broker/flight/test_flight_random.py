@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 def check(cluster: EmbeddedCluster, cursor: Any, sql: str) -> None:
-    """Ask both ways, also with null handling."""
+    """Compare both protocols, also with null handling."""
     for text in (sql, f"SET enableNullHandling=true; {sql}"):
         answer = httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": text}, timeout=PATIENCE_S).json()
         assert not answer["exceptions"], text

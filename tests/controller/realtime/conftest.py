@@ -37,7 +37,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class FakeServers:
-    """Servers that answer only what a test gives them. archives: (instance, segment) to the archive.
+    """Servers with responses set by a test. archives: (instance, segment) to the archive.
 
     disks: instance to bytes of its disk, and those in use.
     """
@@ -64,7 +64,7 @@ class FakeServers:
 
 
 class RealtimeController:
-    """A controller with its REST interface over a folder and two servers that nobody runs."""
+    """A controller with its REST interface over a folder, and two servers that do not run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

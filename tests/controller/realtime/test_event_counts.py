@@ -20,7 +20,7 @@ COUNTERS = (
 
 
 def measured(controller: Any) -> dict[str, float]:
-    """Return what is measured of the table, by the names of the reference, without what is 0 of the counters."""
+    """Return the metrics of the table by their names in the reference, without counters that are 0."""
     answer = controller.http.get("/metrics")
     assert answer.status_code == 200
     found = {

@@ -226,7 +226,7 @@ def test_a_topic_whose_partitions_grow_moves_keys_until_older_segments_are_gone(
 
 
 def test_the_row_limit_is_tuned_by_the_rows_that_were_consumed(realtime) -> None:
-    """A compaction at the commit leaves rows out, of which the next segment will have as many."""
+    """Compaction at the commit removes rows; the next segment will have as many of them."""
     realtime.topic(1)
     flush = "realtime.segment.flush."
     realtime.create(**{flush + "threshold.segment.size": "150K", flush + "autotune.initialRows": "50000"})

@@ -57,7 +57,7 @@ class _SlowStore(SimStore):
 
 
 class _Cluster:
-    """A table of one partition, whose only replica has given up its first segment."""
+    """A table of one partition, whose only replica stopped consuming its first segment."""
 
     def __init__(self) -> None:
         self.rng = new_rng(1)

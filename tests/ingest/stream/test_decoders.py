@@ -286,7 +286,7 @@ def test_arrow_messages_hold_many_rows() -> None:
 
 @pytest.fixture
 def protobuf(tmp_path: Path) -> tuple[Path, Callable[..., bytes]]:
-    """A descriptor file of `shop.Order`, and what makes messages of it."""
+    """A descriptor file of `shop.Order`, and a function that encodes messages of it."""
     pytest.importorskip("google.protobuf")
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

@@ -47,7 +47,7 @@ def decode(
 
 
 def as_json(value: Any) -> Any:
-    """What the file has for values that JSON has no form for."""
+    """Return the file's notation for values without a JSON form."""
     if isinstance(value, dict):
         return {name: as_json(item) for name, item in value.items()}
     if isinstance(value, list):

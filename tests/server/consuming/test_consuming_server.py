@@ -158,7 +158,7 @@ def test_a_permanent_error_is_reported(make_world: MakeWorld, eventually: Eventu
 
 
 def test_a_replica_that_lost_the_race_downloads(make_world: MakeWorld, eventually: Eventually) -> None:
-    """Another replica commits more rows than this one has: it is told to discard, and fetches what was committed."""
+    """Another replica commits more rows than this one has, so it must discard its rows and download the segment."""
     world = make_world(rows=100)
     segment = world.controller.create(0, "0")
     world.controller.script = lambda call, _: CompletionResponse(Status.HOLD) if call is Call.CONSUMED else None
@@ -206,7 +206,7 @@ def test_a_replica_beyond_the_decided_end_begins_anew(make_world: MakeWorld, eve
 
 
 def _commit_elsewhere(world: Any, segment: str, rows: int) -> int:
-    """Commit a segment of the first rows as another replica would; return its CRC."""
+    """Commit a segment of the first rows as another replica; return its CRC."""
     from gamay.base.clock import SYSTEM_CLOCK
     from gamay.ingest.stream.config import stream_configs
     from gamay.ingest.stream.offsets import IntegerOffset
@@ -234,7 +234,7 @@ def _commit_elsewhere(world: Any, segment: str, rows: int) -> int:
 
 
 def measured(world: Any) -> dict[str, float]:
-    """Return what is measured of the partition."""
+    """Return the metrics of the partition."""
     return {
         one.name.removeprefix("pinot_server_"): one.value
         for one in measure_server(world.server)

@@ -160,7 +160,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_any_history_is_what_whole_lines_say(steps: list[tuple[Any, ...]]) -> None:
-    """Model: the lines in their order, of which a restart loses the end that it cuts."""
+    """Model: the lines in their order; a restart loses the end that it truncates."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "letters.jsonl"
         letters, lines = DeadLetters("t", path), []

@@ -24,7 +24,7 @@ SCHEMA = Schema.from_json(
 
 
 class PlainDecoder:
-    """One JSON object a message; what is none is undecodable, and null is a tombstone."""
+    """Decoder of one JSON object per message; anything else is undecodable, and null is a tombstone."""
 
     def decode(self, messages: MessageBatch) -> DecodedBatch:
         rows, places, bad = [], [], []

@@ -141,7 +141,7 @@ def test_a_successor_shows_what_was_read_before_it_began(
 def test_a_segment_gives_way_to_its_successor_for_a_while(
     make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is served once the successor shows rows, and soon when none comes, as while consumption rests."""
+    """It is served once the successor has rows, or soon if there is none, as while consumption is paused."""
     monkeypatch.setattr(successor, "_GIVE_WAY_S", 5.0)  # a machine that does other work takes its time
     world = make_world(rows=100)
     first = world.controller.create(0, "0")
@@ -266,7 +266,7 @@ def test_what_no_segment_follows_is_hidden_until_one_does(make_world: Any, event
 
 
 def test_nothing_is_seen_behind_a_forced_end(make_world: Any, eventually: Any) -> None:
-    """So tables are paused; what is read is for a successor, should there be one."""
+    """Tables are paused this way; prefetched rows are for a successor, if there is one."""
     world = make_world(rows=100)
     released = hold(world)
     segment = world.controller.create(0, "0")

@@ -25,7 +25,7 @@ from gamay.upsert.persist.snapshots import SnapshotFolder
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    """Compile what looks keys up, so that no test waits for the compiler."""
+    """Compile the kernels of key lookups, so that no test waits for the compiler."""
     index, numbers = KeyIndex(3), np.zeros(1, np.uint64)
     keys = Keys(3, numbers, numbers, *NO_TEXT)
     index.put(
@@ -104,7 +104,7 @@ def found(world: Any, *names: str) -> tuple[Any, Any]:
 
 
 def scanned(world: Any, *names: str) -> list[tuple[Any, ...]]:
-    """Read segments as readers of whole tables do, each of which asks for some of them."""
+    """Read segments as readers of whole tables do, each of which requests some of them."""
     segments, missing = found(world, *names)
     assert not missing
     batches = [batch for segment in segments for batch in matching_rows(bound_scan(world), segment)]
@@ -121,7 +121,7 @@ def test_scans_have_the_valid_rows_of_the_segments_they_name_and_no_others(make_
     eventually(lambda: not found(world, *names)[1])
 
     def agree() -> bool:
-        """Segments are still being sealed and loaded at first, and then nothing changes any more."""
+        """Segments are still being sealed and loaded at first; then nothing changes any more."""
         parts = [scanned(world, name) for name in names]
         rows = list(map(tuple, totals(world)))
         return 49 in {row[1] for row in rows} and sorted(row for part in parts for row in part) == rows
@@ -232,7 +232,7 @@ def test_rows_of_a_segment_that_nobody_stored_find_what_they_found_before(make_w
 def test_rows_that_depend_on_others_wait_for_segments_that_other_replicas_committed(
     make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """These come into the ideal state between the load at a start and the begin of the consumer behind them."""
+    """These enter the ideal state between the load at startup and the start of the consumer after them."""
     given = sections(mode="PARTIAL", partialUpsertStrategies={"n": "INCREMENT"}, snapshot="ENABLE")
     if kind == "dedup":
         given = {"routing": given["routing"], "dedupConfig": {"dedupEnabled": True}}

@@ -64,7 +64,7 @@ def segments(cluster: EmbeddedCluster, table: str = "trips") -> list[str]:
 def call(
     port: int | None, sql: str, names: list[str], channel: grpc.Channel | None = None, timeout: float = 60, **metadata: str
 ) -> Any:
-    """Return the responses to come. Clients take 4 MB in a message, as this one does, unless they are told to take more."""
+    """Return the responses as they arrive. This client accepts messages of 4 MB by default, like others."""
     opened = channel or grpc.insecure_channel(f"localhost:{port}")
     ask = opened.unary_stream(f"/{SERVICE}/{METHOD}", ServerRequest.SerializeToString, ServerResponse.FromString)
     given = {"enableStreaming": "true", "payloadType": "sql", **metadata}

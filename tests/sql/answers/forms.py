@@ -75,7 +75,7 @@ Ask = Callable[[str], BrokerResponse]
 
 @contextmanager
 def opened(form: str, names: Sequence[str], folder: Path) -> Iterator[Ask]:
-    """Yield what answers queries of tables in a form."""
+    """Yield a function that answers queries of tables in a form."""
     if form == DATABASE:
         with gamay.connect(folder) as db:
             for name in names:

@@ -29,7 +29,7 @@ _DIGITS = 1e-12
 
 
 class Forms:
-    """The tables in all forms, each made when it is first asked."""
+    """The tables in all forms, each created at its first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
 
 
 def outcome(case: Case, response: BrokerResponse) -> tuple[str, list[str]]:
-    """Return the kind of a case, and the lines of what came out."""
+    """Return the kind of a case, and the lines of its output."""
     if response.exceptions:
         code, message = response.exceptions[0]
         return "error", one_block(f"{code} {message}").splitlines()
