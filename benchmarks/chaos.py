@@ -69,7 +69,7 @@ SHAPES = {
 
 @dataclass
 class Outcome:
-    """What a run showed."""
+    """The results of a run."""
 
     tally: Tally
     faults: dict[str, int]
@@ -92,7 +92,7 @@ class Chaos:
         (folder / "built").mkdir()
 
     def run(self, seconds: float) -> Outcome:
-        """Do everything at once for so long, then compare what is left with what must be."""
+        """Run everything concurrently for the given time, then compare the final state with the expected one."""
         try:
             self.processes.start()
             self.upkeep.prepare()
@@ -115,7 +115,7 @@ class Chaos:
         return Outcome(self.asking.tally, self.faults.counts, self.upkeep.counts, self.faults.times, self._lost)
 
     def _until_brokers_know(self) -> None:
-        """A new table is known to brokers soon; what they answer before is not judged."""
+        """Wait until brokers know the new table; earlier answers are not judged."""
 
         def known() -> bool:
             paths = [broker.http.get(f"/debug/routingTable/{TABLE}") for broker in self.processes.brokers]
@@ -124,7 +124,7 @@ class Chaos:
         until(known, _CONVERGE_S, "brokers know the table")
 
     def _settle_at_times(self, stop: threading.Event) -> None:
-        """Now and then, when everything happens to be quiet, let answers show nothing any more but the newest versions."""
+        """Whenever everything happens to be idle, allow only the newest versions in answers from then on."""
         while not stop.wait(_SETTLE_EVERY_S):
             with self.upkeep.held():
                 try:
@@ -144,7 +144,7 @@ class Chaos:
         }
 
     def _not_settled(self) -> list[str]:
-        """Return what is not as it must be in the end, by the records and by what each server says that it has loaded."""
+        """Return the deviations from the expected final state, by the records and by the segments each server reports."""
         names = self.upkeep.names()
         call = self.processes.call
         ideal, view = (call("GET", f"/tables/{TABLE}/{what}").json()["OFFLINE"] for what in ("idealstate", "externalview"))
@@ -163,7 +163,7 @@ class Chaos:
         return found
 
     def _conclude(self) -> None:
-        """Everything runs: it must come to rest, and be whole."""
+        """Check that, with everything running, the cluster becomes idle and complete."""
         left: list[str] = []
 
         def at_rest() -> bool:
@@ -196,7 +196,7 @@ class Chaos:
 
 
 def show(outcome: Outcome) -> None:
-    """Print what happened, why answers were not exact, what recoveries may take and took, and every problem."""
+    """Print events, reasons for inexact answers, recovery times and their limits, and every problem."""
     console, tally = Console(), outcome.tally
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(tally.reasons.items()))
     console.print(f"not exact because of: {reasons or 'nothing'}", markup=False)
@@ -213,7 +213,7 @@ def show(outcome: Outcome) -> None:
 
 
 def tables_of(outcome: Outcome) -> tuple[report.Report, report.Report]:
-    """Return what was answered, and how long it took to recover from what happened; what did not happen has no times."""
+    """Return the tables of answers and of recovery times; faults that did not occur have none."""
     answers, recovery = (report.Report(name, shape) for name, shape in SHAPES.items())
     answers.add(_ASKED, f"{sum(outcome.tally.kinds.values()):,}")
     for kind, case in _KINDS.items():

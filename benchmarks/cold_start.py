@@ -116,7 +116,7 @@ def built_segment(folder: Path, number: int) -> SegmentRecord:
 
 
 def write_table(open_store: Callable[[], MetadataStore], built: SegmentRecord, segments: int) -> None:
-    """Write the records of a table of so many segments like the one that was built."""
+    """Write the records of a table with the given number of segments, all like the one that was built."""
     store = open_store()
     registry = Registry(store)
     servers = [f"Server_s{i}_8098" for i in range(SERVERS)]
@@ -141,7 +141,7 @@ def write_table(open_store: Callable[[], MetadataStore], built: SegmentRecord, s
 
 
 def route_s(open_store: Callable[[], MetadataStore], segments: int) -> tuple[float, float]:
-    """Build the routes of the table, and return how long that took by the clock and of the processor."""
+    """Build the routes of the table, and return the elapsed and the processor time in seconds."""
     store = open_store()
     for i in range(SERVERS):
         announce(store, f"Server_s{i}_8098")

@@ -97,7 +97,7 @@ def parameters(repeat: int) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in the form in which answers of all systems compare equal."""
+    """Return a value in a form that compares equal for all systems."""
     if isinstance(value, Decimal):
         return float(value)
     if hasattr(value, "timestamp"):
@@ -127,7 +127,7 @@ def same(left: Rows, right: Rows, tolerance: float) -> bool:
 def measure(
     system: System, query: Query, fillings: Sequence[dict[str, Any]], clock: Callable[[], float]
 ) -> tuple[float, list[Rows]]:
-    """Return the median time of a run in milliseconds, and the answers; one run before goes unmeasured."""
+    """Return the median time of a run in milliseconds, and the answers, after one unmeasured run."""
     system.run(query.text(system.name).format(**fillings[0]))
     times, answers = [], []
     for filling in fillings:

@@ -15,7 +15,7 @@ REPORT_EVERY = 1000
 
 
 def run(first: int, count: int) -> int:
-    """Run the simulations of these seeds; return how many went wrong."""
+    """Run the simulations of these seeds; return the number of failures."""
     wrong: list[int] = []
     kills = messages = 0
     begun = time.process_time()

@@ -77,7 +77,7 @@ class Roles:
             role.wait_ready()
 
     def load(self, folder: Path, rows: int) -> list[Any]:
-        """Push so many rows, and return the answer to the small query."""
+        """Push the given number of rows, and return the answer to the small query."""
         schema, config = Schema.from_json(_SCHEMA).value, TableConfig.from_json(_TABLE).value
         for path, document in (("/schemas", _SCHEMA), ("/tables", _TABLE)):
             self.controller.http.post(path, json=document).raise_for_status()
@@ -97,14 +97,14 @@ class Roles:
 
     @staticmethod
     def ask(http: httpx.Client, sql: str) -> tuple[Any, set[int]]:
-        """Return the rows, None where there is no whole answer, and the codes of what went wrong."""
+        """Return the rows (None without a complete answer) and the codes of the errors."""
         answer = http.post("/query/sql", json={"sql": sql}).json()
         codes = {exception["errorCode"] for exception in answer["exceptions"]}
         return (None if codes else answer["resultTable"]["rows"]), codes
 
 
 class Crowd:
-    """Clients that ask heavy queries, and one that asks a small one."""
+    """Clients that send heavy queries, and one that sends a small one."""
 
     def __init__(self, roles: Roles, wanted: list[Any]) -> None:
         self._url = roles.broker.http.base_url
@@ -116,7 +116,7 @@ class Crowd:
         self.problems: list[str] = []
 
     def ask_for(self, seconds: float, clients: int) -> None:
-        """Ask all the while, and wait for the last answers."""
+        """Query continuously for the given time, and wait for the last answers."""
         threads = [threading.Thread(target=self._heavy, args=(number,)) for number in range(clients)]
         threads.append(threading.Thread(target=self._small))
         for thread in threads:
@@ -150,7 +150,7 @@ class Crowd:
 
 
 def run(folder: Path, zk: str, memory: int | None, rows: int, seconds: float, clients: int) -> list[str]:
-    """Do it all, print what was seen, and return what was wrong."""
+    """Run everything, print the observations, and return the problems."""
     roles = Roles(folder, zk, memory)
     try:
         roles.wait_ready()
@@ -172,7 +172,7 @@ def run(folder: Path, zk: str, memory: int | None, rows: int, seconds: float, cl
 
 
 def main() -> int:
-    """Run it, and return 1 when something was wrong."""
+    """Run it, and return 1 if there were problems."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=8)

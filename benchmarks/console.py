@@ -54,7 +54,7 @@ ADDRESSES = (
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What the browser keeps for a page: bytes of the heap, objects of JavaScript, nodes whether shown or not, listeners."""
+    """The memory the browser holds for a page: bytes of heap, JavaScript objects, DOM nodes shown or not, listeners."""
 
     heap: int
     objects: int
@@ -62,20 +62,20 @@ class Left:
     listeners: int
 
     def growth(self, later: "Left") -> str:
-        """Return what has grown until later, empty where nothing has."""
+        """Return what grew until later; empty if nothing did."""
         limits = {"heap": 1.5, "objects": 1.1, "nodes": 1.1, "listeners": 1.1}
         grown = {name for name, limit in limits.items() if getattr(later, name) > limit * getattr(self, name)}
         return ", ".join(f"{name}: {getattr(self, name):,} became {getattr(later, name):,}" for name in sorted(grown))
 
 
 def bundle_bytes() -> int:
-    """Return how much all files of the console have when they are compressed."""
+    """Return the compressed size of all files of the console."""
     assets = [asset for name in asset_names() if (asset := get_asset(name)) is not None]
     return sum(len(asset.compressed or asset.content) for asset in assets)
 
 
 def first_paint_ms(browser: "Browser", url: str) -> float:
-    """Return when a new visitor sees the first of the page."""
+    """Return the time until a new visitor's first paint."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(url)
@@ -100,7 +100,7 @@ class Session:
         self.page.locator(".cm-line").first.wait_for()
 
     def left(self) -> Left:
-        """Return what is there when the garbage is gone."""
+        """Return the memory after garbage collection."""
         for _ in range(2):  # what the first frees may have held more
             self._devtools.send("HeapProfiler.collectGarbage")
         found = {one["name"]: int(one["value"]) for one in self._devtools.send("Performance.getMetrics")["metrics"]}
@@ -124,11 +124,11 @@ class Session:
         self.page.keyboard.press("Control+Enter")
 
     def visit(self, address: str) -> None:
-        """Show a page without loading the console anew."""
+        """Show a page without reloading the console."""
         self.page.evaluate("address => { location.hash = address }", f"#/{address}")
 
     def load_all(self, wait_ms: int = 500) -> None:
-        """Have all code loaded, which stays. wait_ms: for each page and answer."""
+        """Load all code, which stays loaded. wait_ms: for each page and answer."""
         for address in (*ADDRESSES, "query"):
             self.visit(address)
             self.page.wait_for_timeout(wait_ms)
@@ -142,7 +142,7 @@ class Session:
         self.page.get_by_role("button", name="Format").click()
 
     def step(self) -> None:
-        """Do one thing: ask, go somewhere, or click on what leads nowhere else."""
+        """Take one random step: navigate, run a query, or click on a control that is not excluded."""
         chance = self._rng.random()
         if chance < _GOES:
             self.visit(self._rng.choice(ADDRESSES))
@@ -161,11 +161,11 @@ class Session:
         self._context.close()
 
     def errors(self) -> list[str]:
-        """Return what the browser's console has beside answers of 404, which it shows as errors."""
+        """Return the messages of the browser's console, except for responses 404, which it shows as errors."""
         return [text for text in self.watch.messages if "404" not in text]
 
     def rest(self) -> None:
-        """Come back to one empty answer, then to a page without anything, so that what is left can be compared."""
+        """Return to an empty answer, then to an empty page, so that the memory can be compared."""
         self.visit("query")
         tabs = self.page.get_by_role("tablist", name="Queries").get_by_role("tab")
         tabs.first.wait_for()
@@ -179,7 +179,7 @@ class Session:
 
 
 def main() -> int:
-    """Measure, print, and say whether all is within its limits."""
+    """Measure, print, and return whether everything is within its limits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--minutes", type=float, default=0.0, help="length of a session of generated clicks")
     parser.add_argument("--seed", type=int, default=1)
@@ -199,7 +199,7 @@ def main() -> int:
 
 
 def clicked(session: Session, minutes: float) -> bool:
-    """Click for some minutes; return whether nothing is left behind, and nothing went wrong."""
+    """Click for some minutes; return whether nothing leaked, and no error occurred."""
     session.load_all()
     session.rest()
     print("   steps    heap    objects   nodes  listeners")

@@ -68,14 +68,14 @@ def batches(rows: int, size: int) -> list[pa.RecordBatch]:
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Return seconds of processor time, and the result."""
+    """Return the seconds of processor time, and the result."""
     start = time.process_time()
     result = action()
     return time.process_time() - start, result
 
 
 def least(actions: Sequence[Callable[[Path], Any]], folder: Path) -> tuple[float, list[Any]]:
-    """Return the least seconds of processor time of some runs, each in a folder of its own, and their results."""
+    """Return the least processor time in seconds of some runs, each in a separate folder, and their results."""
     runs = [timed(partial(action, folder / str(number))) for number, action in enumerate(actions)]
     return min(seconds for seconds, _ in runs), [result for _, result in runs]
 

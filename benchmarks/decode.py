@@ -79,7 +79,7 @@ TABLE = TableConfig.from_json(
 
 
 def flights(count: int) -> list[dict[str, Any]]:
-    """Return made-up flights, the same in every run."""
+    """Return synthetic flights, the same in every run."""
     rng = random.Random(2013)
     airports = ["JFK", "LGA", "EWR", "LAX", "SFO", "ORD", "ATL"]
     return [
@@ -94,7 +94,7 @@ def flights(count: int) -> list[dict[str, Any]]:
 
 
 def batches(messages: list[bytes]) -> list[MessageBatch]:
-    """Return messages as consumers hand them over."""
+    """Return messages in the form in which consumers pass them on."""
     array = pa.array(messages, pa.binary())
     found = []
     for start in range(0, len(messages), BATCH):

@@ -26,7 +26,7 @@ SHAPES = {"flat_size": report.Shape(("bytes a row", "value"), (_MAPPED, *_FORMS,
 
 
 def measure(table: pa.Table, folder: Path) -> report.Report:
-    """Return the table of what the rows take."""
+    """Return the table of the sizes of the rows."""
     found = report.Report("flat_size", SHAPES["flat_size"])
     with gamay.connect(folder / "gamay") as db:
         db.create_table("flat", table)

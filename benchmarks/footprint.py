@@ -106,7 +106,7 @@ def serving_memory() -> tuple[int, int, int]:
 
 
 def process_memory() -> tuple[int, int, int]:
-    """Return the same of a process that has asked through `gamay.connect`: this one, which must not have asked before."""
+    """Return the same of a process that ran queries through `gamay.connect`: this one, which must have run none before."""
     import gamay
 
     with gamay.connect(data.FOLDER / "gamay") as db:
@@ -143,7 +143,7 @@ def _wait_until_ready(http: httpx.Client, url: str) -> None:
 
 
 def first_row(system: str, folder: str, sql: str, environment: dict[str, str]) -> tuple[float, float]:
-    """Return seconds from the start of a Python process to the first row: of the clock, and of its processors."""
+    """Return the seconds from the start of a Python process to the first row: elapsed, and of processor time."""
     code = "import resource\n" + FIRST_ROW[system].format(folder=folder, sql=sql) + _USED
     # The new process reads modules compiled to bytecode, as everything installed by pip is.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

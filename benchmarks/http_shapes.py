@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def make_table(folder: Path, scale: float, segments: int) -> None:
-    """Create the table, its rows in the order of the ship date, so that each segment has a time of its own."""
+    """Create the table, its rows in the order of the ship date, so that each segment covers a separate period."""
     ((_, rows),) = flat(scale)
     size = -(-rows.num_rows // segments)
     with gamay.connect(folder) as db:
@@ -98,7 +98,7 @@ def make_table(folder: Path, scale: float, segments: int) -> None:
 
 
 def values_of(scale: float) -> str:
-    """Return the Lua that draws the literals of queries."""
+    """Return the Lua code that draws the literals of queries."""
     return _VALUES.format(
         first=_FIRST_DAY_MS,
         day=_DAY_MS,

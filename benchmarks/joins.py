@@ -34,7 +34,7 @@ def shape(file: str, *, in_cpu_time: bool = True) -> Shape:
 
 
 def same(mine: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
-    """Whether two answers are the same, in order, but for the last digits of sums, and dates being moments."""
+    """Whether two answers are equal, in order, except for the last digits of sums, and for dates as timestamps."""
 
     def equal(one: Any, other: Any) -> bool:
         if isinstance(one, float) and isinstance(other, float | int):
@@ -58,7 +58,7 @@ def median_ms(run: Callable[[], object]) -> float:
 
 
 def by_turns_ms(runs: Sequence[Callable[[], object]]) -> tuple[list[float], list[float]]:
-    """Run each several times in turn; return the medians of their times, and of the processor times."""
+    """Run each several times in turn; return the medians of the elapsed and of the processor times."""
     wall: list[list[float]] = [[] for _ in runs]
     cpu: list[list[float]] = [[] for _ in runs]
     for _ in range(_ROUNDS):

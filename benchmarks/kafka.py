@@ -35,7 +35,7 @@ SHAPES = {
 
 
 def fill(address: str, topic: str, rows: int) -> None:
-    """Make a topic of one partition with so many messages."""
+    """Create a topic of one partition with the given number of messages."""
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     settings = {"linger.ms": 20, "queue.buffering.max.messages": 2 * _BLOCK, "batch.num.messages": 10_000}
@@ -49,7 +49,7 @@ def fill(address: str, topic: str, rows: int) -> None:
 
 
 def consumed(address: str, topic: str, rows: int, commits: int) -> tuple[float, float]:
-    """Return the seconds by the clock and of processors until queries see all rows; the first block compiles the kernels."""
+    """Return the elapsed and the processor seconds until queries see all rows; the first block compiles the kernels."""
     folder = Path(tempfile.mkdtemp(prefix="gamay-bench-"))
     cluster = LocalCluster(folder)
     cluster.prepare()
@@ -81,7 +81,7 @@ def _count(cluster: LocalCluster, table: str) -> int:
 
 
 def read(address: str, topic: str, rows: int, *, parses: bool) -> tuple[float, float]:
-    """Return the seconds by the clock and of processors until all messages are read."""
+    """Return the elapsed and the processor seconds until all messages are read."""
     settings: dict[str, Any] = {"bootstrap.servers": address, "group.id": "bench", "fetch.queue.backoff.ms": 10}
     consumer = confluent_kafka.Consumer(settings)
     clock_s, cpu_s, found = time.monotonic(), time.process_time(), 0

@@ -63,7 +63,7 @@ Acknowledged = dict[str, Any]
 
 @dataclass
 class Outcome:
-    """What the rounds of one phase showed."""
+    """The results of the rounds of one phase."""
 
     rounds: int = 0
     killed_in_work: int = 0
@@ -76,7 +76,7 @@ class Outcome:
 
 
 def start(data_dir: Path) -> EmbeddedCluster:
-    """Open the cluster of a round; kernels are left to the queries, for they are not what is killed."""
+    """Open the cluster of a round; kernels are compiled by the queries, as they are not under test."""
     return EmbeddedCluster(data_dir, 0, 0, 0, threads=1, warm_up=False).start()
 
 
@@ -86,7 +86,7 @@ def client(cluster: EmbeddedCluster) -> httpx.Client:
 
 
 def build_archives(folder: Path) -> dict[str, Any]:
-    """Write `SEGMENTS` archives of `ROWS` rows each; segment i holds i in every row. Return how many there are."""
+    """Write `SEGMENTS` archives of `ROWS` rows each; segment i has i in every row. Return their number."""
     schema, config = Schema.from_json(SCHEMA).value, TableConfig.from_json(CONFIG).value
     pipeline = Pipeline(schema, config)
     for number in range(SEGMENTS):
@@ -106,7 +106,7 @@ def build_archives(folder: Path) -> dict[str, Any]:
 
 
 def push_one(api: httpx.Client, archive: Path) -> None:
-    """Push one archive; raises when it is not acknowledged."""
+    """Push one archive; raises if it is not acknowledged."""
     file = io.BytesIO(archive.read_bytes())
     answer = api.post("/v2/segments", params={"tableName": TABLE}, files={"file": (archive.name, file)})
     answer.raise_for_status()
@@ -116,7 +116,7 @@ def push_one(api: httpx.Client, archive: Path) -> None:
 
 
 def push(data_dir: Path, archives: Path, _: list[str], say: Say) -> None:
-    """Push segments for ever, deleting and pushing again once all are there."""
+    """Push segments forever, deleting and pushing again once all exist."""
     with start(data_dir) as cluster, client(cluster) as api:
         say("ready")
         there = set(api.get(f"/segments/{TABLE}").json()[0]["OFFLINE"])
@@ -135,7 +135,7 @@ def push(data_dir: Path, archives: Path, _: list[str], say: Say) -> None:
 
 
 def load(data_dir: Path, _: Path, __: list[str], say: Say) -> None:
-    """Load every segment anew: the server's copies are gone, so each is unpacked, checked and opened."""
+    """Reload every segment: the server's copies are gone, so each is unpacked, checked and opened."""
     shutil.rmtree(data_dir / "server", ignore_errors=True)
     say("ready")
     with start(data_dir) as cluster, client(cluster) as api:
@@ -145,7 +145,7 @@ def load(data_dir: Path, _: Path, __: list[str], say: Say) -> None:
 
 
 def write_metadata(data_dir: Path, archives: Path, known: list[str], say: Say) -> None:
-    """Change the cluster's records for ever: settings, schemas, tables, and segments that are named without being copied."""
+    """Change the cluster's records forever: settings, schemas, tables, and segments registered without being copied."""
     counter = max((int(name[1:]) for name in known if name.startswith("c")), default=0)
     with start(data_dir) as cluster, client(cluster) as api:
         say("ready")
@@ -172,7 +172,7 @@ def write_metadata(data_dir: Path, archives: Path, known: list[str], say: Say) -
 
 
 def check_segments(data_dir: Path, expected: Acknowledged) -> dict[str, Any]:
-    """Compare the segments that answer with those acknowledged; they must have all their rows, with the right sum."""
+    """Compare the queryable segments with those acknowledged; they must have all their rows, with the right sum."""
     cluster = start(data_dir)
     query = f"SELECT segment, COUNT(*), SUM(n) FROM {TABLE} GROUP BY segment LIMIT 100000"
     response = cluster.core.runner.run(query)
@@ -195,7 +195,7 @@ def check_segments(data_dir: Path, expected: Acknowledged) -> dict[str, Any]:
 
 
 def check_metadata(data_dir: Path, expected: Acknowledged) -> dict[str, Any]:
-    """Compare settings and tables with those acknowledged; a table is there with schema, state and route, or not at all."""
+    """Compare settings and tables with those acknowledged; a table exists with schema, state and route, or not at all."""
     cluster = start(data_dir)
     with client(cluster) as api:
         counter = int(api.get("/cluster/configs").json().get("counter", "0"))
@@ -231,7 +231,7 @@ PHASES: dict[str, tuple[Work, Callable[[Path, Acknowledged], dict[str, Any]], fl
 
 
 def forked(body: Callable[[Say], None]) -> tuple[int, int]:
-    """Run `body` in a child of this process; return its id and the end of a pipe that brings what it says, by lines.
+    """Run `body` in a child of this process; return its id and the end of a pipe with its output, by lines.
 
     Forking from a process that has only imported Gamay saves every round the seconds of importing it.
     """
@@ -254,14 +254,14 @@ def forked(body: Callable[[Say], None]) -> tuple[int, int]:
 
 
 def whole_lines(reading: int, first: bytes = b"") -> list[str]:
-    """Read to the end; a line that the kill cut short is left out."""
+    """Read to the end; a line truncated by the kill is dropped."""
     with os.fdopen(reading, "rb") as pipe:
         text = (first + pipe.read()).decode()
     return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
 
 
 def run_and_kill(body: Callable[[Say], None], delay_s: float) -> tuple[list[str], bool]:
-    """Kill a child so many seconds after it is ready; return what it acknowledged, and whether the kill ended it."""
+    """Kill a child a number of seconds after it is ready; return what it acknowledged, and whether the kill ended it."""
     child, reading = forked(body)
     first = os.read(reading, 1 << 16)
     time.sleep(delay_s)
@@ -272,7 +272,7 @@ def run_and_kill(body: Callable[[Say], None], delay_s: float) -> tuple[list[str]
 
 
 def ask(body: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-    """Return what a child found, None when it failed."""
+    """Return a child's result, or None if it failed."""
     child, reading = forked(lambda say: say(json.dumps(body())))
     lines = whole_lines(reading)
     _, status = os.waitpid(child, 0)
@@ -281,7 +281,7 @@ def ask(body: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def acknowledge(before: Acknowledged, lines: list[str]) -> Acknowledged:
-    """Return what must be there after the lines of one round; `unsure` is what was being deleted when the kill came."""
+    """Return the expected state after the lines of one round; `unsure`: the deletion in progress at the kill."""
     there, unsure, gone = set(before["there"]), set(before["unsure"]), set(before.get("gone", []))
     for line in lines:
         kind, name = line[0], line[1:]
@@ -297,7 +297,7 @@ def acknowledge(before: Acknowledged, lines: list[str]) -> Acknowledged:
 
 
 def run_phase(name: str, folder: Path, archives: Path, rounds: int, rng: random.Random) -> Outcome:
-    """Run all rounds of one phase in a data folder of its own."""
+    """Run all rounds of one phase in a separate data folder."""
     work, check, span_s = PHASES[name]
     data_dir, outcome = folder / name.replace(" ", "-"), Outcome()
     known: Acknowledged = ask(partial(prepare, data_dir, archives, name == "load")) or sys.exit("cannot prepare")
@@ -323,7 +323,7 @@ def run_phase(name: str, folder: Path, archives: Path, rounds: int, rng: random.
 
 
 def prepare(data_dir: Path, archives: Path, filled: bool) -> Acknowledged:
-    """Create the table, with all its segments when the phase needs them."""
+    """Create the table, with all its segments if the phase needs them."""
     with start(data_dir) as cluster, client(cluster) as api:
         api.post("/schemas", json=SCHEMA).raise_for_status()
         api.post("/tables", json=CONFIG).raise_for_status()

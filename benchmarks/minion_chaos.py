@@ -44,7 +44,7 @@ CONFIG = {
 
 
 class Chaos:
-    """One run in a folder. problems: what was not as it must be; killed: how many minions."""
+    """One run in a folder. problems: deviations from the expected state; killed: the number of minions."""
 
     def __init__(self, folder: Path, zookeeper: ZooKeeperProcess, seed: int) -> None:
         self._folder, self._rng = folder, random.Random(seed)
@@ -58,7 +58,7 @@ class Chaos:
         self.problems: list[str] = []
 
     def run(self, rounds: int) -> None:
-        """Run the rounds; in the first one nobody is killed."""
+        """Run the rounds; no minion is killed in the first one."""
         everything = [*self._processes.all, *self._minions]
         try:
             for process in everything:
@@ -92,7 +92,7 @@ class Chaos:
         return list(answer["resultTable"]["rows"][0]) if not answer["exceptions"] else [0]
 
     def _push(self, day: int) -> None:
-        """Push the segments of a day, and wait until they are shown."""
+        """Push the segments of a day, and wait until they are queryable."""
         for part in range(PARTS):
             begin = FIRST_MS + day * DAY_MS + part * DAY_MS // PARTS
             times = (begin + i * (DAY_MS // PARTS // ROWS) for i in range(ROWS))
@@ -140,7 +140,7 @@ class Chaos:
             reader.join()
 
     def _left(self) -> list[str]:
-        """Return what dead minions have left."""
+        """Return what dead minions left behind."""
         document = self._processes.call("GET", "/segments/m/lineage", params={"type": "OFFLINE"})
         entries = orjson.loads(document.content)["lineageEntries"].values() if document.content else []
         replaced = {name for one in entries if one["state"] == "COMPLETED" for name in one["segmentsFrom"]}

@@ -42,7 +42,7 @@ print(db.sql("{QUERY}").rows())
 
 @dataclass(frozen=True)
 class Step:
-    """What was done. acts: commands or clicks."""
+    """A step of the tour. acts: commands or clicks."""
 
     name: str
     acts: int
@@ -51,7 +51,7 @@ class Step:
 
 
 def write_trips(path: Path) -> dict[str, int]:
-    """Write a CSV file as any program would; return how many rows each city has."""
+    """Write a CSV file as any program would; return the number of rows per city."""
     rng, counts = new_rng(1), dict.fromkeys(CITIES, 0)
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
@@ -64,7 +64,7 @@ def write_trips(path: Path) -> dict[str, int]:
 
 
 def installed(folder: Path) -> tuple[Path, list[Step]]:
-    """Build a wheel and install it into a new environment; return its Python, and what that took."""
+    """Build a wheel and install it into a new environment; return its Python, and the cost."""
     started = time.monotonic()
     run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(ROOT), "-w", str(folder)], folder)
     built = Step("build the wheel", 1, time.monotonic() - started, is_timed=False)
@@ -78,13 +78,13 @@ def installed(folder: Path) -> tuple[Path, list[Step]]:
 
 
 def run(command: Sequence[str], folder: Path) -> str:
-    """Run a command in a folder, and return what it prints. Raises CalledProcessError."""
+    """Run a command in a folder, and return its output. Raises CalledProcessError."""
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 @contextmanager
 def served(gamay: Path, folder: Path) -> Iterator[str]:
-    """Run a cluster in a process of its own; yield the address of its console once it answers queries."""
+    """Run a cluster in a separate process; yield the address of its console once it answers queries."""
     controller = str(free_port())
     ports = ("--controller-port", controller, "--broker-port", str(free_port()), "--server-port", str(free_port()))
     process = subprocess.Popen(
@@ -104,7 +104,7 @@ def served(gamay: Path, folder: Path) -> Iterator[str]:
 
 
 def answers(url: str) -> bool:
-    """Return whether something is there, and well."""
+    """Return whether an address answers with success."""
     try:
         return httpx.get(url, timeout=1).status_code == 200
     except httpx.HTTPError:
@@ -129,7 +129,7 @@ def in_console(gamay: Path, folder: Path) -> Step:
 
 
 def walk(python: Path, folder: Path) -> list[Step]:
-    """Take the three ways in an environment. Raises AssertionError where an answer is wrong."""
+    """Take the three tours in an environment. Raises AssertionError for a wrong answer."""
     counts = write_trips(folder / "trips.csv")
     gamay, steps = python.parent / "gamay", []
     started = time.monotonic()

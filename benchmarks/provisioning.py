@@ -72,7 +72,7 @@ class RandomTable:
         return pa.Table.from_arrays([drawn[name] for name in target.names], schema=target)
 
     def characteristics(self, number: int) -> dict[str, dict[str, int]]:
-        """Return what a schema with metadata says of the columns."""
+        """Return the columns' characteristics in the form of a schema with metadata."""
         own = {
             column.name: {
                 "cardinality": column.cardinality,
@@ -162,7 +162,7 @@ def _values(column: Column, ids: "np.ndarray[Any, np.dtype[np.int64]]") -> pa.Ar
 
 
 def real_bytes(table: RandomTable, rows: pa.Table) -> tuple[int, int]:
-    """Return what a consuming segment of the rows reserves, and the size of the sealed one."""
+    """Return the memory reserved by a consuming segment of the rows, and the size of the sealed one."""
     with tempfile.TemporaryDirectory(prefix="gamay-provisioning-") as folder:
         segment = MutableSegment("s", table.schema, table.config, Path(folder), Sizing(rows.num_rows))
         try:
@@ -176,7 +176,7 @@ def real_bytes(table: RandomTable, rows: pa.Table) -> tuple[int, int]:
 
 
 def predictions(table: RandomTable, rows: pa.Table, samples: tuple[int, ...]) -> Iterator[Sample]:
-    """Yield what is learned from the cardinalities there are at all, from those of the rows, and from each sample's rows."""
+    """Yield the predictions from the true cardinalities, from those of the rows, and from each sample's rows."""
     own = table.characteristics(rows.num_rows)
     at_all = {name: known["cardinality"] for name, known in own.items()}
     made_up = made_up_rows(table.schema, own, 10_000, _NOW_MS)

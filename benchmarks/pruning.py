@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def record(number: int) -> SegmentRecordStats:
-    """Return what is known of a segment: a day, one partition of the members, two of 400 countries."""
+    """Return the record of a segment: a day, one partition of the members, two of 400 countries."""
     day = FIRST_DAY + number // SEGMENTS_A_DAY
     partition = PartitionInfo("Murmur", PARTITIONS, (number % PARTITIONS,), {})
     first = number % 399

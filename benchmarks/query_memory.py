@@ -77,7 +77,7 @@ def _anonymous_bytes(process: int) -> int:
 
 
 def growth(name: str, budget_bytes: int) -> tuple[int, str]:
-    """Return how many bytes a process grows by while it runs a query, and what came of that."""
+    """Return the growth in bytes of a process while it runs a query, and the query's outcome."""
     table, sql = _QUERIES[name]
     options = f"SET maxQueryMemoryBytes = {budget_bytes}; SET timeoutMs = 300000; "
     queries = [options + sql.format(few=few) for few in (_FEW[table], "")]

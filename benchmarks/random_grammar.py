@@ -12,7 +12,7 @@ from benchmarks.random_tables import ColumnShape, TableShape, literal_at, words
 
 @dataclass(frozen=True)
 class RandomQuery:
-    """One query in both dialects; is_ordered: whether the order of its rows is told."""
+    """One query in both dialects; is_ordered: whether the order of its rows is determined."""
 
     kind: str
     gamay: str
@@ -33,7 +33,7 @@ def _joined(separator: str, parts: Sequence[Pair]) -> Pair:
 
 
 class Grammar:
-    """Draws queries about one table."""
+    """Generator of queries on one table."""
 
     def __init__(self, table: str, shape: TableShape, rng: random.Random) -> None:
         self._table = table
@@ -83,7 +83,7 @@ class Grammar:
     # -- expressions and aggregates
 
     def _arithmetic(self, depth: int = 2) -> str:
-        """Draw arithmetic that is done in doubles: its first operand is one, and so is every part of it."""
+        """Draw arithmetic in doubles: its first operand is one, and so is each of its parts."""
         draw = self._rng
         if depth == 0:
             return draw.choice(self._shape.of("double", "cents")).name

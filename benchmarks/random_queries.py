@@ -37,7 +37,7 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Measured:
-    """One query with the medians of both systems, by the clock and in processor time of all threads, in milliseconds."""
+    """One query with the medians of both systems, elapsed and in processor time of all threads, in milliseconds."""
 
     query: RandomQuery
     own_ms: float
@@ -67,7 +67,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def agree(own: Rows, theirs: Rows, *, is_ordered: bool) -> bool:
-    """Whether two answers have the same rows, but for the last digits of numbers."""
+    """Whether two answers have the same rows, except for the last digits of numbers."""
     sides = [[tuple(map(_plain, row)) for row in rows] for rows in (own, theirs)]
     if not is_ordered:  # columns of keys come first, and no two rows have the same ones
         sides = [sorted(rows, key=lambda row: [(value is None, str(value)) for value in row]) for rows in sides]
@@ -77,7 +77,7 @@ def agree(own: Rows, theirs: Rows, *, is_ordered: bool) -> bool:
 
 
 def measure(query: RandomQuery, own: Callable[[str], Rows], duck: Callable[[str], Rows]) -> Measured:
-    """Run a query on both by turns. Raises SystemExit when they do not agree."""
+    """Run a query on both by turns. Raises SystemExit if they disagree."""
     mine, theirs = own(query.gamay), duck(query.duck)
     if not agree(mine, theirs, is_ordered=query.is_ordered):
         raise SystemExit(f"{query.gamay}\ngamay {len(mine)} rows {mine[:3]}\nduckdb {len(theirs)} rows {theirs[:3]}")
@@ -92,7 +92,7 @@ def measure(query: RandomQuery, own: Callable[[str], Rows], duck: Callable[[str]
 
 
 def run(seed: int, num_queries: int, num_tables: int, num_rows: int, threads: int, only: str) -> list[Measured]:
-    """Draw tables, and measure queries of all kinds in turn about each."""
+    """Draw tables, and measure queries of all kinds in turn on each."""
     measured: list[Measured] = []
     kinds = [kind for kind in KINDS if only in kind]
     for number in range(num_tables):

@@ -48,7 +48,7 @@ class TableShape:
     raw: tuple[str, ...]
 
     def of(self, *kinds: str, least: int = 0, most: int = 1 << 40) -> list[ColumnShape]:
-        """Return the columns of some kinds whose number of values lies in a range."""
+        """Return the columns of the given kinds whose number of values is in a range."""
         return [column for column in self.columns if column.kind in kinds and least <= column.spread <= most]
 
 
@@ -78,7 +78,7 @@ def draw_shape(rng: random.Random, num_rows: int) -> TableShape:
 
 
 def draw_rows(shape: TableShape, num_rows: int, seed: int) -> pa.Table:
-    """Draw the rows of a table of some shape."""
+    """Draw the rows of a table of a shape."""
     rng = np.random.default_rng(seed)
     return pa.table({column.name: _values(column, num_rows, rng) for column in shape.columns})
 
@@ -117,7 +117,7 @@ def _texts(count: int, rng: np.random.Generator) -> Sequence[str]:
 
 
 def literal_at(column: ColumnShape, share: float) -> str:
-    """Return a literal below which about such a share of a column's rows lies."""
+    """Return a literal below which approximately the given share of a column's rows lies."""
     if column.kind == "id":
         return str(int(share * column.spread))
     if column.kind == "double":
@@ -132,5 +132,5 @@ def literal_at(column: ColumnShape, share: float) -> str:
 
 
 def words() -> tuple[str, ...]:
-    """Return the words of which texts begin and end."""
+    """Return the words that texts begin and end with."""
     return _WORDS

@@ -105,7 +105,7 @@ AVRO: dict[str, Any] = {
 
 
 def table_config(segment_rows: int, *, pauseless: bool = False, avro: bool = False) -> dict[str, Any]:
-    """Return the config of the table, whose segments are committed after so many rows."""
+    """Return the config of the table, with the number of rows after which segments are committed."""
     decoder = {"stream.log.decoder.class.name": "SimpleAvroMessageDecoder" if avro else "JSONMessageDecoder"}
     decoder |= {"stream.log.decoder.prop.schema": json.dumps(AVRO)} if avro else {}
     return {
@@ -156,7 +156,7 @@ def _avro(row: dict[str, Any]) -> bytes:
 
 
 def _produce_steadily(folder: Path, rate: int, seconds: float) -> None:
-    """Send `rate` rows a second in parts of 10 ms; the process in which this runs does nothing else."""
+    """Send `rate` rows per second in parts of 10 ms; runs in a dedicated process."""
     rng = np.random.default_rng(_SEED)
     part = max(1, rate // 100)
     # Only the time differs, and it has as many digits for years to come: it is put into texts that are there.
@@ -173,7 +173,7 @@ def _produce_steadily(folder: Path, rate: int, seconds: float) -> None:
 
 
 class Bench:
-    """A cluster in a folder of its own, with the topic and the table."""
+    """A cluster in a separate folder, with the topic and the table."""
 
     def __init__(self, segment_rows: int, *, pauseless: bool = False, avro: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="gamay-bench-"))
@@ -184,23 +184,23 @@ class Bench:
         self._config = table_config(segment_rows, pauseless=pauseless, avro=avro)
 
     def create_table(self) -> None:
-        """Begin to consume."""
+        """Create the table, which starts consumption."""
         self.cluster.schemas.add(SCHEMA)
         self.cluster.tables.add(self._config, by=ANYONE)
         self.cluster.routing.wait_until(lambda: bool(self.cluster.routing.find(TABLE)), 60)
 
     def ask(self, sql: str) -> list[tuple[Any, ...]] | None:
-        """Return the rows of an answer, None when segments are missing, as at the very beginning."""
+        """Return the rows of an answer; None if segments are missing, as at the very beginning."""
         response = self.cluster.runner.run(sql)
         return None if response.exceptions or response.table is None else response.table.rows()
 
     def count(self) -> int:
-        """Return how many rows queries see."""
+        """Return the number of rows visible to queries."""
         rows = self.ask(f"SELECT COUNT(*) FROM {TABLE}")
         return 0 if rows is None else int(rows[0][0])
 
     def consumer_cpu_s(self) -> float:
-        """Return the processor time of all threads that consume, now."""
+        """Return the present processor time of all consuming threads."""
         clocks = [
             time.pthread_getcpuclockid(thread.ident)
             for thread in threading.enumerate()
@@ -215,7 +215,7 @@ class Bench:
 
 
 def throughput(rows: int, *, avro: bool = False) -> dict[str, float]:
-    """Consume rows that are in the stream already, into one segment; the first block compiles the kernels."""
+    """Consume rows that are already in the stream, into one segment; the first block compiles the kernels."""
     bench = Bench(rows + 2 * _BLOCK, avro=avro)
     try:
         rng = np.random.default_rng(_SEED)
@@ -306,7 +306,7 @@ def _longest(moments: list[float], second: float) -> float:
 
 
 def _spread(name: str, values: list[float]) -> dict[str, float]:
-    """Return how many values there are, and their distribution."""
+    """Return the number of values, and their distribution."""
     if not values:
         return {f"{name}_count": 0.0}
     p50, p90 = np.percentile(values, [50, 90])
@@ -315,7 +315,7 @@ def _spread(name: str, values: list[float]) -> dict[str, float]:
 
 
 def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool = False) -> dict[str, float]:
-    """Send rows steadily from another process, and ask every 5 ms how old the newest one is that is seen."""
+    """Send rows steadily from another process, and query every 5 ms the age of the newest visible row."""
     bench = Bench(segment_rows, pauseless=pauseless)
     try:
         bench.create_table()
@@ -359,13 +359,13 @@ def freshness(rate: int, seconds: float, segment_rows: int, *, pauseless: bool =
 
 
 def _near(at_ms: float, built: dict[str, Any]) -> bool:
-    """Whether a moment belongs to a commit: from its build's beginning to a second after its end."""
+    """Whether a moment belongs to a commit: from the start of its build to a second after its end."""
     end_ms = built["timestampMs"]
     return bool(end_ms - built["buildTimeMs"] - 50 <= at_ms <= end_ms + 1000)
 
 
 def tables_of(results: dict[str, float]) -> list[report.Report]:
-    """Return the tables of what was measured."""
+    """Return the tables of the measurements."""
     found = []
     if "rows_per_s" in results:
         rates = report.Report("realtime: rates", SHAPES["realtime: rates"])
@@ -385,7 +385,7 @@ def tables_of(results: dict[str, float]) -> list[report.Report]:
 
 
 def main() -> None:
-    """Run what the arguments ask for, print it, and write all of it to build/realtime.json."""
+    """Run what the arguments select, print it, and write all of it to build/realtime.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rate", type=int, default=_RATE)

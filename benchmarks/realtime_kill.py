@@ -73,7 +73,7 @@ def block(partition: int, first: int, last: int) -> list[bytes]:
 
 
 def expected(rows: int, partitions: int) -> list[float]:
-    """Return the answer to the last question when `rows` rows are in each partition."""
+    """Return the answer to the last query if each partition has `rows` rows."""
     values = sum(n * 7919 % _MODULUS for n in range(rows))
     return [
         rows * partitions, float(partitions * (rows * (rows - 1) // 2)), float(partitions * values),
@@ -82,7 +82,7 @@ def expected(rows: int, partitions: int) -> list[float]:
 
 
 class LogStream:
-    """The topic as an embedded log, whose folder all processes share; it has no process that could be killed."""
+    """The topic in an embedded log, whose folder all processes share; no process of it can be killed."""
 
     kind = "log"
 
@@ -105,7 +105,7 @@ class LogStream:
 
 
 class KafkaStream:
-    """The topic on a broker of its own."""
+    """The topic on a separate broker."""
 
     kind = "kafka"
 
@@ -125,7 +125,7 @@ class KafkaStream:
         return {"stream.kafka.broker.list": self.where}
 
     def restart(self, rest_s: float) -> None:
-        """Kill the broker and start it again."""
+        """Kill the broker and restart it."""
         self._broker.kill()
         time.sleep(rest_s)
         self._broker.start(_RECOVERY_S)
@@ -135,7 +135,7 @@ class KafkaStream:
 
 
 def produce(kind: str, where: str, rows: int, partitions: int, rate: float) -> None:
-    """Send `rows` rows to each partition, at most `rate` a second in all; runs in a process of its own."""
+    """Send `rows` rows to each partition, at most `rate` a second in all; runs in a separate process."""
     began = time.monotonic()
     send = _kafka_sender(where) if kind == "kafka" else _log_sender(where)
     for first in range(0, rows, _BLOCK):
@@ -186,7 +186,7 @@ def _kafka_sender(where: str) -> Any:
 
 @dataclass
 class Outcome:
-    """What a run showed."""
+    """The results of a run."""
 
     kills: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
@@ -331,7 +331,7 @@ class Run:
 
 
 def cells_of(outcome: Outcome) -> tuple[str, ...]:
-    """Return what a run showed, in the order of the cases."""
+    """Return the results of a run, in the order of the cases."""
     kills = (outcome.kills[kind] for kind in ("server", "controller", "stream"))
     answers = (outcome.answers[kind] for kind in ("whole", _NOT_WHOLE))
     return (
@@ -341,7 +341,7 @@ def cells_of(outcome: Outcome) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Run what the arguments ask for."""
+    """Run what the arguments select."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000_000, help="of all partitions")
     parser.add_argument("--stream", choices=("kafka", "log"), default="kafka")

@@ -34,28 +34,28 @@ class Shape:
 
 @dataclass
 class Report:
-    """What was measured, row by row in the order of the shape's cases."""
+    """The measurements, row by row in the order of the shape's cases."""
 
     name: str
     shape: Shape
     rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, case: str, *cells: str) -> None:
-        """Take the other cells of a row. Raises ValueError for a case or a number of cells that the shape does not have."""
+        """Add the other cells of a row. Raises ValueError for a case or a number of cells that the shape does not have."""
         width = len(self.shape.headings) + len(self.shape.printed) - 1
         if case not in self.shape.cases or len(cells) != width:
             raise ValueError(f"table {self.name} has no row '{case}' of {len(cells)} cells")
         self.rows[case] = cells
 
     def show(self) -> None:
-        """Print what was measured."""
+        """Print the measurements."""
         table = Table(*self.shape.headings, *self.shape.printed)
         for case, cells in self.rows.items():
             table.add_row(case.replace("`", ""), *cells)
         Console(width=140).print(table)
 
     def markdown(self) -> str:
-        """Return the table as the page has it. Raises ValueError when a case was not measured."""
+        """Return the table as shown on the page. Raises ValueError if a case was not measured."""
         if missing := [case for case in self.shape.cases if case not in self.rows]:
             raise ValueError(f"table {self.name} needs all of its rows; {missing[0]!r} was not measured")
         kinds = ["---" if number < self.shape.texts else "---:" for number in range(len(self.shape.headings))]
@@ -63,7 +63,7 @@ class Report:
         return "".join(f"| {' | '.join(row)} |\n" for row in (self.shape.headings, kinds, *cells))
 
     def write(self, page: Path = PAGE) -> None:
-        """Put the table in the place of the one on the page. Raises ValueError when the page has no markers for it."""
+        """Replace the table on the page. Raises ValueError if the page has no markers for it."""
         text, marker = page.read_text(), f"<!-- table: {self.name} -->\n"
         found = next((match for match in _TABLE.finditer(text) if match["name"] == self.name), None)
         if found is None:
@@ -71,7 +71,7 @@ class Report:
         page.write_text(f"{text[: found.start()]}{marker}{self.markdown()}{_END}{text[found.end() :]}")
 
     def finish(self, *, writes: bool) -> None:
-        """Print what was measured, and write it into the page if so told."""
+        """Print the measurements, and write them into the page if requested."""
         self.show()
         if writes:
             self.write()
@@ -95,5 +95,5 @@ def tables_of(page: str) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def without_tables(page: str) -> str:
-    """Return the text of a page without what lies between markers."""
+    """Return the text of a page without the parts between markers."""
     return _TABLE.sub("", page)

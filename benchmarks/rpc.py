@@ -104,7 +104,7 @@ def serve(folder: Path, busy_poll_us: int) -> None:
 
 
 async def measure(folder: Path, port: int, other: psutil.Process, queries: int, busy_poll_us: int) -> report.Report:
-    """Ask both servers in turn, and return what it took."""
+    """Query both servers in turn, and return the times."""
     cluster = LocalCluster(folder, threads=1)
     cluster.prepare()
     cluster.start()
@@ -129,7 +129,7 @@ async def measure(folder: Path, port: int, other: psutil.Process, queries: int, 
 
 
 async def asked(runner: QueryRunner, sql: str, first: int, other: psutil.Process) -> tuple[list[int], float]:
-    """Ask a round of queries; return the nanoseconds of each, and the processor seconds of both processes."""
+    """Send a round of queries; return the nanoseconds of each, and the processor seconds of both processes."""
     times = []
     begun_s = processor_s(other)
     for number in range(first, first + _ROUND):
@@ -154,7 +154,7 @@ def summary(rounds: "list[tuple[list[int], float]]") -> "np.ndarray[Any, np.dtyp
 
 
 async def ask(runner: QueryRunner, text: str) -> None:
-    """Answer a query as a broker's HTTP interface does."""
+    """Answer a query like a broker's HTTP interface."""
     response = runner.fast_answer(text)
     if response is None:
         pending = runner.begin(text, {})

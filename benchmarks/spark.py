@@ -85,7 +85,7 @@ SCHEMA = {
 
 
 def table_config() -> TableConfig:
-    """Return the config of a table in the order of time."""
+    """Return the config of a table sorted by time."""
     document = TableConfig.offline("events").to_json()
     document["segmentsConfig"]["timeColumnName"] = "ts"
     document["tableIndexConfig"]["sortedColumn"] = ["ts"]
@@ -93,7 +93,7 @@ def table_config() -> TableConfig:
 
 
 def generated(rng: np.random.Generator, first: int, rows: int) -> pa.Table:
-    """Return rows whose times are in no order."""
+    """Return rows with times in no order."""
 
     def pick(prefix: str, count: int) -> pa.Array:
         names = pa.array([f"{prefix}_{i:05d}" for i in range(count)])
@@ -118,7 +118,7 @@ def generated(rng: np.random.Generator, first: int, rows: int) -> pa.Table:
 
 
 def processes_below(root: int) -> dict[int, float]:
-    """Return the processor time of a process and of each that it has started, with those of theirs that have ended."""
+    """Return the processor time of a process and of each of its descendants, with those of their ended children."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     for entry in Path("/proc").iterdir():
@@ -139,13 +139,13 @@ def processes_below(root: int) -> dict[int, float]:
 
 
 def processor_seconds(root: int) -> float:
-    """Return the processor time of a process and of all that it has started, those that have ended included."""
+    """Return the processor time of a process and all its descendants, including ended ones."""
     return sum(processes_below(root).values())
 
 
 @contextmanager
 def pinned(root: int, count: int) -> Iterator[None]:
-    """Keep this process, another one and all that it starts on so many of the processors."""
+    """Restrict this process, another one and all its children to a number of the processors."""
     allowed = sorted(os.sched_getaffinity(0))
 
     def pin(processors: Iterable[int]) -> None:
@@ -163,7 +163,7 @@ def pinned(root: int, count: int) -> Iterator[None]:
 
 
 class Bench:
-    """The input, a session, and the ways to be measured; each makes something in a new folder and tells its rows."""
+    """The input, a session, and the methods to measure; each writes into a new folder and returns the number of its rows."""
 
     def __init__(self, folder: Path, rows: int) -> None:
         self.rows = rows
@@ -225,7 +225,7 @@ class Bench:
             cluster.stop()
 
     def cost(self, way: Callable[[Path], int], *, here: bool) -> tuple[float, float]:
-        """Return the processor seconds and the seconds of one run. here: those of this process count, not Spark's."""
+        """Return the processor seconds and the elapsed seconds of one run. here: count this process instead of Spark's."""
         out = Path(tempfile.mkdtemp(dir=self.folder))
         before, begun = self._used(here), time.perf_counter()
         rows = way(out)
@@ -239,7 +239,7 @@ class Bench:
 
 
 def measure_cost(bench: Bench, repeat: int, only: list[str]) -> report.Report:
-    """Measure what each way costs."""
+    """Measure the cost of each method."""
     ways = {
         EMBEDDED: bench.embedded, FILE: bench.per_file, WRITE: bench.write, SORTED: bench.sorted_ranges,
         PARQUET: bench.sorted_parquet,

@@ -56,7 +56,7 @@ State = tuple[int, int]
 
 @dataclass
 class Findings:
-    """What the rounds of one kind showed."""
+    """The results of the rounds of one kind."""
 
     rounds: int = 0
     killed: dict[str, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Findings:
 
 
 def drive(controller: str, master: str, folder: Path) -> None:
-    """Do the rounds that standard input tells, a kind and a number each, and say when one begins and how it ended."""
+    """Run the rounds read from standard input, a kind and a number each, and report the start and the outcome of each."""
     from gamay.spark import local_session, register
     from gamay.spark.session.gateway import has_ended
 
@@ -91,7 +91,7 @@ def drive(controller: str, master: str, folder: Path) -> None:
 
 
 def act(spark: Any, kind: str, controller: str, folder: Path, number: int) -> None:
-    """Do one round's work on Spark."""
+    """Run one round on Spark."""
     from gamay.spark import run_job
     from gamay.spark.building import push
 
@@ -123,7 +123,7 @@ def act(spark: Any, kind: str, controller: str, folder: Path, number: int) -> No
 
 
 def below(root: int) -> dict[int, str]:
-    """Return the command lines of a process and of those below it, by their ids."""
+    """Return the command lines of a process and its descendants, by their ids."""
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
@@ -143,7 +143,7 @@ def below(root: int) -> dict[int, str]:
 
 
 def kill(victim: str, driver: int) -> bool:
-    """Kill a driver with its Java process, or one of the other victims below this process; return whether there was one."""
+    """Kill a driver with its Java process, or another victim below this process; return whether there was one."""
     found = below(driver if victim == "driver" else os.getpid())
     chosen = [pid for pid, command in found.items() if victim == "driver" or VICTIMS[victim] in command]
     for pid in chosen if victim == "driver" else chosen[-1:]:
@@ -182,7 +182,7 @@ class Chaos:
         return (number + 1) * ROWS, sum(range(number + 1)) * ROWS
 
     def run(self, rounds: int, say: Callable[[str], None]) -> Findings:
-        """Run the rounds; the first one is left alone. Those in which nobody was killed tell how long they take."""
+        """Run the rounds, the first without a kill. Undisturbed rounds determine how long rounds take."""
         for number in range(rounds):
             self._prepare(number)
             with self._reading({self.state(number - 1), self.state(number)}):
@@ -254,7 +254,7 @@ class Chaos:
 
     @staticmethod
     def _listen(driver: "subprocess.Popen[bytes]", told: "queue.Queue[str]") -> None:
-        """Pass on what a driver says of one round; empty: it has ended."""
+        """Forward a driver's reports on one round; empty: it has ended."""
         assert driver.stdout is not None
         while (line := driver.stdout.readline().decode().strip()) not in ("", DONE, FAILED):
             if line == BEGUN:
@@ -317,7 +317,7 @@ class Chaos:
 
 
 def campaign(kinds: list[str], rounds: int, seed: int, say: Callable[[str], None]) -> dict[str, Findings]:
-    """Run the rounds of each kind, and return what they showed."""
+    """Run the rounds of each kind, and return the results."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="gamay-chaos-") as path, standalone(Path(path)) as master:
         cluster = EmbeddedCluster(Path(path) / "data", 0, 0, 0, threads=1, warm_up=False).start()

@@ -56,7 +56,7 @@ SHAPES = {"spark_push": SHAPE}
 
 
 def publish_copies(folder: Path, store: CountedS3, segments: int) -> list[str]:
-    """Build a segment, and put it into the object store under many names; return their archives."""
+    """Build a segment, and store it in the object store under many names; return their archives."""
     schema, config = Schema.from_json(SCHEMA).value, table_config()
     builder = SegmentBuilder(schema, config, "segment", folder)
     for batch in generated(np.random.default_rng(SEED), 0, ROWS).to_batches():
@@ -75,7 +75,7 @@ def publish_copies(folder: Path, store: CountedS3, segments: int) -> list[str]:
 
 @contextmanager
 def controller() -> Iterator[str]:
-    """Yield the URL of what takes segments in, and forgets them."""
+    """Yield the URL of a server that accepts segments, and discards them."""
 
     async def take(request: Request) -> JSONResponse:
         await request.body()
@@ -94,7 +94,7 @@ def controller() -> Iterator[str]:
 
 
 class Driver:
-    """A driver in a process of its own, for as many pushes as it is told of."""
+    """A driver in a separate process, for any number of pushes."""
 
     def __init__(self, master: str, store: CountedS3, controller: str, folder: Path) -> None:
         self._log = (folder / "driver.log").open("wb")
@@ -104,7 +104,7 @@ class Driver:
         )  # fmt: skip
 
     def push(self, archives: list[str], mode: str, parallelism: int, on_executors: bool) -> tuple[float, float]:
-        """Return the seconds of a push, and the processor seconds of the driver with its Java."""
+        """Return the elapsed seconds of a push, and the processor seconds of the driver with its Java process."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -121,7 +121,7 @@ class Driver:
 
 
 def drive(master: str, controller: str, endpoint: str, secret: str) -> None:
-    """Do the pushes that standard input tells, and say how long each took."""
+    """Run the pushes read from standard input, and print the duration of each."""
     from gamay.spark import local_session, push_segments
     from gamay.spark.building import push
 
@@ -145,7 +145,7 @@ def drive(master: str, controller: str, endpoint: str, secret: str) -> None:
 
 
 def measure(folder: Path, segments: int) -> report.Report:
-    """Push all segments in each way."""
+    """Push all segments by each method."""
     told = report.Report("spark_push", SHAPE)
     store = CountedS3()
     archives = publish_copies(folder, store, segments)

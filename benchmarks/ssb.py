@@ -33,7 +33,7 @@ SHAPES = {"ssb": shape("ssb.sql", in_cpu_time=False)}
 
 
 def tables(num_rows: int, seed: int) -> Iterator[tuple[str, pa.Table]]:
-    """Generate the tables; the keys of lineorder are drawn evenly."""
+    """Generate the tables; the keys of lineorder are uniformly distributed."""
     rng = np.random.default_rng(seed)
     sizes = {"customer": max(num_rows // 200, 100), "supplier": max(num_rows // 3000, 50), "part": max(num_rows // 30, 200)}
     days = [_FIRST_DAY + timedelta(day) for day in range(_DAYS)]

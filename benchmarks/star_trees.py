@@ -95,7 +95,7 @@ _ROWS = "JSONCompactEachRow"
 
 
 def flat(num_rows: int, seed: int) -> pa.Table:
-    """Return lineorder with the columns of the tables that it refers to."""
+    """Return lineorder joined with the tables that it refers to."""
     found = dict(tables(num_rows, seed))
     rows = found.pop("lineorder")
     columns = {name: rows[name] for name in rows.column_names}
@@ -130,7 +130,7 @@ def _clickhouse(rows: pa.Table, threads: int) -> Any:
 
 
 def times_ms(run: Callable[[], object]) -> list[float]:
-    """Return how long a small query takes, many times, in ascending order."""
+    """Return the times of many runs of a small query, ascending."""
     times = []
     for _ in range(_ASKED):
         begun = time.perf_counter()
@@ -140,7 +140,7 @@ def times_ms(run: Callable[[], object]) -> list[float]:
 
 
 def built(rows: pa.Table) -> Report:
-    """Build each tree for the rows of one segment, on one thread, and return what it took."""
+    """Build each tree for the rows of one segment, on one thread, and return the cost."""
     found = Report("star_trees: build", SHAPES["star_trees: build"])
     schema = Schema.from_json({"schemaName": "flat", **_metrics(rows.schema)}).value
     with tempfile.TemporaryDirectory() as folder:

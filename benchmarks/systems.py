@@ -21,11 +21,11 @@ class System(Protocol):
     name: str
 
     def load(self, table: str, files: Sequence[Path]) -> None:
-        """Make the files' rows a table; done once, not measured here."""
+        """Load the files' rows into a table; done once, and not measured."""
         ...
 
     def run(self, sql: str) -> Rows:
-        """Run a query to its last row."""
+        """Run a query and fetch all rows."""
         ...
 
     def close(self) -> None: ...

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def make_table(folder: Path, segments: int) -> None:
-    """Create the table; a day's members are those of one partition, and each partition comes twice."""
+    """Create the table; a day's members belong to one partition, and each partition occurs twice."""
     partitions = segments // 2
     config: dict[str, Any] = {
         "tableName": "visits",

@@ -73,13 +73,13 @@ def orders(num_rows: int) -> list[Path]:
 
 
 def text_of(shown: str, keys: str) -> str:
-    """Return the query: the ten groups with the most of what is shown last."""
+    """Return the query for the ten groups with the greatest values of the last output."""
     last = len(shown.replace("COUNT(DISTINCT partkey)", "n").split(", "))
     return f"SELECT {shown} FROM orders GROUP BY {keys} ORDER BY {last} DESC, {keys} LIMIT 10"
 
 
 def measure(system: System, sql: str, repeat: int, clock: Callable[[], float]) -> tuple[float, Rows]:
-    """Return the median time of a run in milliseconds, and the answer; one run before goes unmeasured."""
+    """Return the median time of a run in milliseconds, and the answer, after one unmeasured run."""
     answer = system.run(sql)
     times = []
     for _ in range(repeat):
@@ -91,7 +91,7 @@ def measure(system: System, sql: str, repeat: int, clock: Callable[[], float]) -
 
 def compare(table: str, systems: Sequence[System], names: Sequence[str], prefixes: dict[str, str], repeat: int,
             clock: Callable[[], float]) -> report.Report:  # fmt: skip
-    """Run the named queries on all systems, the first being Gamay; return what was measured. Ends where answers differ."""
+    """Run the named queries on all systems, the first being Gamay; return the measurements. Exits if answers differ."""
     measured = report.Report(table, SHAPES[table])
     for name, shown, keys in QUERIES:
         if name not in names:

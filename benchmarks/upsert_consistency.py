@@ -72,7 +72,7 @@ def table_config(streams: Path, mode: str) -> dict[str, Any]:
 
 
 class Load(threading.Thread):
-    """Produces every key of every partition in turn, until it is told to stop."""
+    """A producer of every key of every partition in turn, until stopped."""
 
     def __init__(self, streams: Path) -> None:
         super().__init__(daemon=True)
@@ -102,7 +102,7 @@ class Load(threading.Thread):
 
 
 class Asking(threading.Thread):
-    """Asks all the time, and compares.
+    """A client that queries continuously, and compares the answers.
 
     answers: how many were right, partial and said so, wrong, or did not come. wrong: those, with what was going on.
     settled: of how many partitions every key is in a committed segment; the keys of the others may be missing.
@@ -133,7 +133,7 @@ class Asking(threading.Thread):
                 self.wrong.append(f"{found}, of at least {least} keys, while {self.during}")
 
     def _judged(self, answer: httpx.Response, least: int) -> tuple[str, object]:
-        """Return what kind of answer it is, and its numbers."""
+        """Return the kind of an answer, and its numbers."""
         if not answer.is_success:
             return "none", None
         told: dict[str, Any] = answer.json()
@@ -145,7 +145,7 @@ class Asking(threading.Thread):
 
 
 class Changes:
-    """What happens to the cluster meanwhile; counts: how often."""
+    """The changes to the cluster during the run; counts: of each kind."""
 
     def __init__(self, processes: Processes, load: Load, asking: Asking, seed: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -167,22 +167,22 @@ class Changes:
             time.sleep(self._rng.uniform(1, 6))
 
     def server_killed(self) -> None:
-        """Kill a server, start it again."""
+        """Kill a server and restart it."""
         self._killed(self._rng.choice(self._processes.servers))
 
     def broker_killed(self) -> None:
-        """Kill the broker, start it again."""
+        """Kill the broker and restart it."""
         self._killed(self._processes.brokers[0])
 
     def server_stopped(self) -> None:
-        """Let a server stand still: shorter than its session, or longer."""
+        """Pause a server: for less or more than its session."""
         server = self._rng.choice(self._processes.servers)
         server.send(signal.SIGSTOP)
         time.sleep(self._rng.uniform(0.5, 15))
         server.send(signal.SIGCONT)
 
     def new_partition(self) -> None:
-        """Let the topic grow, and wait until every key of the new partition is in a committed segment."""
+        """Grow the topic, and wait until every key of the new partition is in a committed segment."""
         if self._load.partitions == PARTITIONS_MAX:
             return
         self._load.grow()

@@ -18,7 +18,7 @@ REPORT_EVERY = 1000
 
 
 def run(first: int, count: int, protects: bool) -> int:
-    """Run the histories of these seeds; return how many differed."""
+    """Run the histories of these seeds; return the number of differences."""
     differing = []
     memory = Path("/dev/shm")  # snapshots are synced to it for nothing, where there is one
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:

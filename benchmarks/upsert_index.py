@@ -24,7 +24,7 @@ KEYS = 10_000_000
 
 
 def _cases(num_keys: int) -> tuple[str, ...]:
-    """Return the names of what is measured: of Gamay with all keys, and of each with a tenth of them."""
+    """Return the names of the measurements: of Gamay with all keys, and of each system with a tenth of them."""
     tenth = f"{num_keys / 1e7:g} million"
     return (
         f"Gamay, {num_keys / 1e6:g} million keys",
@@ -43,20 +43,20 @@ SHAPES = {
 
 
 def resident_bytes() -> int:
-    """Return the bytes of this process that are in memory."""
+    """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * 4096
 
 
 def keys_of(numbers: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> Keys:
-    """Return 128-bit keys, as a hash function leaves them."""
+    """Return 128-bit keys, distributed like hashes."""
     hashes, lows = np.empty(len(numbers), np.uint64), numbers * np.uint64(0x9E3779B97F4A7C15)
     mix128(numbers, lows, hashes)
     return Keys(3, hashes, lows, *NO_TEXT)
 
 
 def rate(rows: int, action: Callable[[], None]) -> float:
-    """Return millions of rows a second of processor time."""
+    """Return millions of rows per second of processor time."""
     begun = time.process_time()
     action()
     return rows / (time.process_time() - begun) / 1e6
@@ -105,7 +105,7 @@ def _size(num_bytes: float) -> str:
 
 
 def python_dict(num_keys: int) -> tuple[str, ...]:
-    """The same with tuples in a dict, keyed by 16 bytes."""
+    """Do the same with tuples in a dict, keyed by 16 bytes."""
     rng = np.random.default_rng(1)
     texts = [int(n).to_bytes(16, "little") for n in rng.permutation(num_keys)]
     picked = rng.integers(0, num_keys, UPDATES).tolist()
@@ -125,7 +125,7 @@ def python_dict(num_keys: int) -> tuple[str, ...]:
 
 
 def duckdb_table(num_keys: int) -> tuple[str, ...]:
-    """INSERT … ON CONFLICT in batches."""
+    """Measure INSERT … ON CONFLICT in batches."""
     rng = np.random.default_rng(1)
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("CREATE TABLE t (k UBIGINT PRIMARY KEY, doc BIGINT, c BIGINT)")
@@ -149,7 +149,7 @@ def duckdb_table(num_keys: int) -> tuple[str, ...]:
 
 
 def polars_update(num_keys: int) -> tuple[str, ...]:
-    """`DataFrame.update` by key, which copies the table, so in one batch of all updates."""
+    """Measure `DataFrame.update` by key, which copies the table, so in one batch of all updates."""
     rng = np.random.default_rng(1)
     before = resident_bytes()
     table = pl.DataFrame(

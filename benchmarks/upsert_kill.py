@@ -78,14 +78,14 @@ def start(folder: Path) -> EmbeddedCluster:
 
 
 def found_in(cluster: EmbeddedCluster) -> dict[str, tuple[int, int]]:
-    """Return what the table says of each key: (sum, time)."""
+    """Return the table's values of each key: (sum, time)."""
     response = cluster.core.runner.run("SELECT k, n, ts FROM totals LIMIT 100000")
     rows = [] if response.table is None or response.exceptions else response.table.rows()
     return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 
 
 class Load:
-    """What is sent to the topic in a folder, and the model of what the table must be: by key, (sum, time)."""
+    """The messages sent to the topic in a folder, and the model of the expected table: by key, (sum, time)."""
 
     def __init__(self, streams: Path, rng: random.Random) -> None:
         self.model: dict[str, tuple[int, int]] = {}
@@ -95,7 +95,7 @@ class Load:
         self._producer = Producer(create_topic(streams, "totals", TopicConfig(PARTITIONS)), SYSTEM_CLOCK)
 
     def send_for(self, seconds: float) -> None:
-        """Send for so long."""
+        """Send for the given time."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._send()
@@ -116,7 +116,7 @@ class Load:
         self.sent += 500
 
     def compare(self, found: Callable[[], dict[str, tuple[int, int]]], what: str) -> bool:
-        """Wait until what is found is the model, print how much of it is, and return whether all is."""
+        """Wait until the table equals the model, print how much of it does, and return whether all does."""
         give_up = time.monotonic() + SETTLE_S
         while (now := found()) != self.model and time.monotonic() < give_up:
             time.sleep(0.05)
@@ -126,7 +126,7 @@ class Load:
 
 
 def run_replicas(folder: Path, rounds: int, seed: int) -> bool:
-    """Run the rounds with two servers; return whether every comparison showed what the model says of each of them."""
+    """Run the rounds with two servers; return whether every comparison agreed with the model for each of them."""
     rng = random.Random(seed)
     (folder / "zookeeper").mkdir(parents=True)
     zookeeper = ZooKeeperProcess(folder / "zookeeper")
@@ -182,7 +182,7 @@ def _config(*, pauseless: bool) -> dict[str, Any]:
 
 
 def run(folder: Path, rounds: int, seed: int, *, pauseless: bool = False) -> bool:
-    """Run the rounds; return whether every comparison showed what the model says."""
+    """Run the rounds; return whether every comparison agreed with the model."""
     rng = random.Random(seed)
     load = Load(Layout(folder).streams, rng)
     with start(folder) as cluster, httpx.Client(base_url=cluster.controller_url, trust_env=False) as api:
@@ -204,7 +204,7 @@ def run(folder: Path, rounds: int, seed: int, *, pauseless: bool = False) -> boo
 
 
 def main() -> None:
-    """Run what the arguments say."""
+    """Run what the arguments select."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)

@@ -145,14 +145,14 @@ def batch_of(numbers: Any, at: int) -> pa.RecordBatch:
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, float]:
-    """Return seconds by the clock and of processor time."""
+    """Return the elapsed and the processor time in seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     action()
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def own_bytes() -> int:
-    """Return the bytes of memory of this process that no file backs."""
+    """Return the bytes of this process's memory that no file backs."""
     lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
 
@@ -183,7 +183,7 @@ def opened(folder: Path) -> list[list[SegmentSource]]:
 
 
 def load_all(sources: list[list[SegmentSource]], table: TableUpsert) -> None:
-    """Take the keys of segments as a server does that starts."""
+    """Load the keys of segments like a server at startup."""
 
     def one(mine: list[SegmentSource]) -> None:
         table.expect(mine)
@@ -216,7 +216,7 @@ def restarted(folder: str, num_keys: int) -> tuple[tuple[float, float], tuple[fl
 
 
 def restart(found: report.Report, folder: Path, num_keys: int) -> None:
-    """Add how long the keys take to come back."""
+    """Add the time to restore the keys."""
     print(f"restart {num_keys:,} rows in {PARTITIONS} partitions, {PARTITIONS} threads, {SEGMENT_ROWS:,} rows a segment")
     cells: dict[str, list[tuple[str, str]]] = {case: [] for case in found.shape.cases}
     for versions in VERSIONS:
@@ -283,7 +283,7 @@ def _consume_all(topic: Topic, num_keys: int) -> None:
 
 
 def _consume_partition(topic: Topic, folder: Path, table: TableUpsert, partition: int) -> None:
-    """Consume what there is, and commit a segment for every so many rows."""
+    """Consume the topic's rows, and commit a segment after each given number of rows."""
     config, reader = config_of(), PartitionReader(topic, partition, SYSTEM_CLOCK)
     stream = StreamConfig("log", "t", decoder_name="JSONMessageDecoder")
     at: Offset = IntegerOffset(0)
@@ -308,7 +308,7 @@ def _consume_partition(topic: Topic, folder: Path, table: TableUpsert, partition
 
 
 def messages_of(rows: int, size: int) -> Iterator[MessageBatch]:
-    """Yield JSON messages in batches; every second row is of a key that was there before."""
+    """Yield JSON messages in batches; every second row has an existing key."""
     rng = np.random.default_rng(3)
     for start in range(0, rows, size):
         numbers = rng.integers(0, rows // 2, size)
@@ -321,7 +321,7 @@ def messages_of(rows: int, size: int) -> Iterator[MessageBatch]:
 
 
 def consume_rate(folder: Path, rows: int, **upsert: Any) -> float:
-    """Return rows a second of processor time from messages to rows that queries see."""
+    """Return rows per second of processor time from messages to rows visible to queries."""
     config = config_of(**upsert)
     stream = StreamConfig("log", "t", decoder_name="JSONMessageDecoder")
     decoder = open_decoder(stream, input_fields(SCHEMA, config))
@@ -350,13 +350,13 @@ def consume_rate(folder: Path, rows: int, **upsert: Any) -> float:
 
 
 def consume(found: report.Report, folder: Path) -> None:
-    """Add rows a second with and without upsert."""
+    """Add rows per second with and without upsert."""
     for number, (case, upsert) in enumerate(MODES.items()):
         found.add(case, f"{round(consume_rate(folder / str(number), 400_000, **upsert), -3):,.0f}")
 
 
 def queries(found: report.Report, folder: Path) -> None:
-    """Add the time of queries over a segment all of whose rows count, and over the same without upsert."""
+    """Add the time of queries over a segment with only valid rows, and over the same rows without upsert."""
     builder = SegmentBuilder(SCHEMA, config_of(), "t__0__0__20260101T0000Z", folder / "segments")
     for start in range(0, 1_000_000, 50_000):
         builder.append(batch_of(np.arange(start, start + 50_000), start))
@@ -445,7 +445,7 @@ class Writer:
 
 
 def views(found: report.Report, folder: Path, num_queries: int) -> None:
-    """Add how many answers deviated while rows came."""
+    """Add the number of answers that deviated during ingestion."""
     num_keys = 500
     bound = bind(parse_query("SELECT COUNT(*), DISTINCTCOUNT(k) FROM t"), SCHEMA)
     for mode in ("SYNC", "SNAPSHOT"):
@@ -474,7 +474,7 @@ def views(found: report.Report, folder: Path, num_queries: int) -> None:
 
 
 def main() -> None:
-    """Run the part that the arguments name; everything by default."""
+    """Run the part named by the arguments; everything by default."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("restart", "consume", "queries", "views"))
     parser.add_argument("--keys", type=int, default=10_000_000)

@@ -34,7 +34,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Queries a second, the latencies that half and 99 of 100 stay under, and the cluster's processor time for one in µs."""
+    """Queries per second, the median and 99th percentile of latencies, and the cluster's processor time per query in µs."""
 
     per_second: float
     p50: str
@@ -42,18 +42,18 @@ class Measured:
     cpu_us: float
 
     def cells(self) -> tuple[str, str, str, str]:
-        """Return them as they are shown."""
+        """Return them as displayed."""
         return f"{self.per_second:,.0f}", self.p50, self.p99, f"{self.cpu_us:.0f}"
 
 
 def script(sql: str, values: str, headers: str = "") -> str:
-    """Return a script that sends a query. values: Lua that makes `values`, what stands for each {name} in the query."""
+    """Return a script that sends a query. values: Lua code that creates `values`, which replace each {name} in the query."""
     return _SCRIPT.format(headers=headers, text=json.dumps(sql), values=values)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCluster:
-    """A cluster under load for some seconds at a time, on so many connections."""
+    """A cluster under load for some seconds at a time, on a number of connections."""
 
     process: "subprocess.Popen[bytes]"
     scratch: Path
@@ -61,7 +61,7 @@ class LoadedCluster:
     connections: int
 
     def measure(self, text: str) -> Measured:
-        """Send what a script says; raises RuntimeError when the broker answers with errors."""
+        """Run a script; raises RuntimeError if the broker answers with errors."""
         path = self.scratch / "load.lua"
         path.write_text(text)
         command = ["wrk", "-t1", f"-c{self.connections}", "--latency", "-s", str(path), f"{_URL}/query/sql"]
@@ -80,7 +80,7 @@ class LoadedCluster:
 
 @contextmanager
 def loaded_cluster(folder: Path, seconds: int, connections: int) -> Iterator[LoadedCluster]:
-    """Start a cluster over a folder in a process of its own. Ends the program where `wrk` is missing."""
+    """Start a cluster over a folder in a separate process. Exits the program if `wrk` is missing."""
     if shutil.which("wrk") is None:
         sys.exit("The load comes from wrk, which is not installed (on Debian: apt-get install wrk)")
     command = [sys.executable, "-m", "gamay.cli", "start", "all", "--data-dir", str(folder)]

@@ -11,7 +11,7 @@ HOW = "Install it (on Debian or Ubuntu: apt-get install openjdk-17-jre-headless)
 
 
 def main() -> int:
-    """Return 0 when Java 17 or newer runs, else print what to do and return 1."""
+    """Return 0 if Java 17 or newer runs; else print instructions and return 1."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.path.exists(java):

@@ -29,7 +29,7 @@ def digest_of(files: list[Path], root: Path) -> str:
 
 
 def current() -> dict[str, str]:
-    """Return the digests of the sources and of what was built."""
+    """Return the digests of the sources and of the build."""
     below = [path for path in (SOURCES / "src").rglob("*") if path.is_file() and not path.name.endswith(".test.ts")]
     sources = [SOURCES / name for name in _FILES] + below
     built = [path for path in (BUILD / "static").rglob("*") if path.is_file()]
@@ -37,7 +37,7 @@ def current() -> dict[str, str]:
 
 
 def noted() -> dict[str, str]:
-    """Return the digests that the last build noted."""
+    """Return the digests recorded by the last build."""
     found: dict[str, str] = json.loads(NOTE.read_text(encoding="utf-8")) if NOTE.exists() else {}
     return found
 

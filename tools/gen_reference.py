@@ -126,14 +126,14 @@ def _scalar_rows(module: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _body(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that was decorated: the registered one closes over it."""
+    """Return the decorated function, over which the registered one closes."""
     while inspect.isfunction(compute) and "body" in (held := inspect.getclosurevars(compute).nonlocals):
         compute = held["body"]
     return compute
 
 
 def _module_of(function: Any) -> str:
-    """Return the module that registers a function: that of its body, or, of a NumPy function, the one that names it."""
+    """Return the module that registers a function: that of its body, or, for a NumPy function, the one that names it."""
     prefix = "gamay.functions.scalar."
     module: str = getattr(_body(function.compute), "__module__", "") or ""
     if module.startswith(prefix):
@@ -221,7 +221,7 @@ def _config() -> Iterator[str]:
 
 
 def _without_effect() -> Iterator[str]:
-    """Yield the section of keys that are accepted and change nothing, of all documents."""
+    """Yield the section of keys that are accepted without effect, of all documents."""
     from gamay.ingest.job import spec
     from gamay.model.index.indexing import FieldConfig, IndexingConfig
     from gamay.model.rules import without_effect
@@ -302,7 +302,7 @@ def _default(field: "dataclasses.Field[Any]") -> str:
 
 
 def _choices(form: Any) -> tuple[str, ...]:
-    """Return the accepted names of a value that is one of some names, or of the items of a list or a map of such values."""
+    """Return the accepted names of an enumerated value, or of the items of a list or map of such values."""
     if form.kind in ("list", "map"):
         return _choices(form.items[0])
     return tuple(form.names) if form.kind == "choice" else ()
@@ -370,7 +370,7 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
 
 
 class _Anything:
-    """Stands for services that no request will reach."""
+    """A stand-in for services that no request will reach."""
 
     def __getattr__(self, name: str) -> Any:
         return _Anything()
@@ -379,11 +379,11 @@ class _Anything:
         return _Anything()
 
     def __iter__(self) -> Iterator[str]:
-        """Answer as the controller's name, which becomes part of another one."""
+        """Stand in for the controller's name, which becomes part of another one."""
         return iter(())
 
     def partition(self, _: str) -> tuple[str, str, str]:
-        """Answer as the controller's URL, of which the application takes the host."""
+        """Stand in for the controller's URL, of which the application takes the host."""
         return "", "", "localhost"
 
 
@@ -450,7 +450,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
 
 
 def _plain(text: str | None) -> str:
-    """Return a text without what Markdown takes for links."""
+    """Return a text without what Markdown interprets as links."""
     return (text or "").replace("[", r"\[")
 
 

@@ -42,7 +42,7 @@ def _copied(artifact: str) -> list[str]:
 
 
 def _run(*command: str) -> bool:
-    """Run a command, say what came of it, and return whether it went well."""
+    """Run a command, print its outcome, and return whether it succeeded."""
     if shutil.which(command[0]) is None:
         print(f"{command[0]} is not installed")
         return False

@@ -47,7 +47,7 @@ _JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xs
 
 
 def jars_folder() -> Path:
-    """Return where the jars are, or would be."""
+    """Return the folder of the jars, which may not exist yet."""
     if named := os.environ.get("GAMAY_KAFKA_JARS"):
         return Path(named)
     cache = os.environ.get("GAMAY_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gamay"
@@ -55,7 +55,7 @@ def jars_folder() -> Path:
 
 
 def missing() -> str | None:
-    """Return why no broker can be started here, None if one can."""
+    """Return why no broker can be started here, or None if one can."""
     if shutil.which("java") is None:
         return "no Java on the path"
     if not any(jars_folder().glob("kafka-server-*.jar")):
@@ -64,7 +64,7 @@ def missing() -> str | None:
 
 
 def fetch() -> Path:
-    """Fetch the jars from Maven Central, unless they are here; return their folder."""
+    """Fetch the jars from Maven Central unless they exist; return their folder."""
     folder = jars_folder()
     if any(folder.glob("kafka-server-*.jar")):
         return folder
@@ -80,14 +80,14 @@ def fetch() -> Path:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now."""
+    """Return a port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Broker:
-    """One broker; its data stay in `folder`, so that it can be stopped and started again."""
+    """One broker; its data stay in `folder`, so that it can be stopped and restarted."""
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         """Prepare the folder; `start` starts it."""
@@ -104,17 +104,17 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process that runs now."""
+        """The id of the running process."""
         assert self._process is not None
         return self._process.pid
 
     def start(self, timeout_s: float = 60) -> None:
-        """Start it and wait until it takes connections; raises RuntimeError with what it said when it does not."""
+        """Start it and wait until it accepts connections; raises RuntimeError with its output if it does not."""
         self._process = self._java("kafka.Kafka", str(self._properties))
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -126,7 +126,7 @@ class Broker:
         raise RuntimeError(f"Kafka did not start: {(self.folder / 'output').read_text(encoding='utf-8')[-2000:]}")
 
     def kill(self) -> None:
-        """End it at once (SIGKILL)."""
+        """End it immediately (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

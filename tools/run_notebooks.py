@@ -23,7 +23,7 @@ def run(path: Path, folder: Path) -> Any:
 
 
 def main() -> None:
-    """Run all of them, each in a folder of its own."""
+    """Run all of them, each in a separate folder."""
     os.environ.setdefault("PYTHONPATH", str(ROOT / "src"))
     for path in NOTEBOOKS:
         with tempfile.TemporaryDirectory() as folder:

@@ -63,7 +63,7 @@ GENERATED = (
 
 
 def families() -> Iterator[Family]:
-    """Yield one family after the other, without end; those of properties alternate with the others."""
+    """Yield the families in turn, without end; those of properties alternate with the others."""
     files = (path for path in (ROOT / "tests").rglob("test_*.py") if "from hypothesis" in path.read_text())
     folders = sorted({path.relative_to(ROOT).parts[1] for path in files})
     properties = (Family((f"tests/{folder}",), None) for folder in itertools.cycle(folders))
@@ -74,7 +74,7 @@ def families() -> Iterator[Family]:
 
 
 def run(environment: dict[str, str], command: list[str], seconds: float) -> tuple[int | None, str]:
-    """Return the exit status and output of Python with these arguments; the status is None when the time was over."""
+    """Return the exit status and output of Python with these arguments; the status is None after a timeout."""
     process = subprocess.Popen(
         [sys.executable, *command], cwd=ROOT, env={**os.environ, **environment}, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -89,7 +89,7 @@ def run(environment: dict[str, str], command: list[str], seconds: float) -> tupl
 
 
 def main() -> int:
-    """Search, and return 1 when something failed."""
+    """Search, and return 1 if a test failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=30)
     end_s = time.monotonic() + 60 * parser.parse_args().minutes

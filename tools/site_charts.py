@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def chart(name: str, folder: Path = FOLDER) -> str:
-    """Return a chart as HTML, or the way to one. Raises KeyError for a name that there is not."""
+    """Return a chart as HTML, or a note on how to create it. Raises KeyError for an unknown name."""
     spec = _CHARTS[name]
     path = folder / f"{name}.json"
     if not path.exists():
@@ -35,7 +35,7 @@ def chart(name: str, folder: Path = FOLDER) -> str:
 
 
 def _ratios(records: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
-    """Draw how many times as long others take for each query, on a logarithmic scale."""
+    """Draw the ratio of other systems' times to Gamay's for each query, on a logarithmic scale."""
     found: dict[str, dict[str, float]] = {}
     for record in records:
         found.setdefault(record["query"], {})[record["system"]] = record["ratio"]

@@ -30,7 +30,7 @@ if not compiling.is_compiled():
 
 
 def main() -> int:
-    """Build; the status of what failed, if something did."""
+    """Build; return the status of the command that failed, if any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     out: Path = parser.parse_args().out

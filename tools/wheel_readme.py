@@ -18,7 +18,7 @@ _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|#")
 
 
 def absolute(text: str, base: str) -> str:
-    """Return Markdown whose links to files beside it lead below a base, or are the text of the link where that is empty."""
+    """Return Markdown with relative links resolved against a base, or replaced by their text if the base is empty."""
 
     def link(match: re.Match[str]) -> str:
         if _ABSOLUTE.match(match["target"]):

@@ -17,19 +17,19 @@ _SHOWN = 20
 
 @dataclass
 class Seen:
-    """How long answers took, in seconds, and those that were wrong."""
+    """The response times in seconds, and the wrong answers."""
 
     seconds: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def quantile_ms(self, share: float) -> float:
-        """Return what so many of the answers took at most, in milliseconds."""
+        """Return a quantile of the response times in milliseconds."""
         ordered: Sequence[float] = sorted(self.seconds)
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def ask(doors: Doors, seed: int, until: threading.Event) -> Seen:
-    """Ask until told otherwise."""
+    """Query until stopped."""
     seen, rng, questions, versions = Seen(), random.Random(seed), Questions(ROWS), Versions()
     with httpx.Client(base_url=doors.urls["broker"], headers={"authorization": token("admin")}, timeout=60) as client:
         while not until.wait(_PAUSE_S):

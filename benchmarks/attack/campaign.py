@@ -31,7 +31,7 @@ _GROWTH_MAX = 1.25
 
 @dataclass
 class Outcome:
-    """What a run showed."""
+    """The results of a run."""
 
     findings: dict[str, Findings]
     seen: bystander.Seen = field(default_factory=bystander.Seen)
@@ -40,13 +40,13 @@ class Outcome:
 
     @property
     def all_problems(self) -> list[str]:
-        """Everything that was not as it must be."""
+        """All deviations from the expected results."""
         wrong = [text for findings in self.findings.values() for text in findings.wrong]
         return [*self.problems, *wrong, *self.seen.wrong]
 
 
 def attack(folder: Path, zookeeper: ZooKeeperProcess, inputs: int, seed: int, kinds: Sequence[str]) -> Outcome:
-    """Run everything in a folder; return what was found."""
+    """Run all attacks in a folder; return the results."""
     counts = {kind: max(_WAVES, int(inputs * SHARES[kind])) for kind in kinds}
     outcome = Outcome({kind: Findings(kind) for kind in kinds})
     if sent := {kind: count for kind, count in counts.items() if kind in online.ONLINE}:
@@ -68,7 +68,7 @@ def attack(folder: Path, zookeeper: ZooKeeperProcess, inputs: int, seed: int, ki
 
 
 def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -> None:
-    """Send what there is, in waves, each after the one before; note how much memory the processes have after each."""
+    """Send all inputs in consecutive waves; record the memory of the processes after each."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
         seen = thread.submit(bystander.ask, target.doors, seed, stop)
@@ -86,7 +86,7 @@ def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -
 
 
 def _try(kind: str, seed: int, count: int, at: Path, outcome: Outcome) -> None:
-    """Try inputs in a process of their own, and tell at which it ended, if it did."""
+    """Try inputs in a separate process; report the input at which it died, if it did."""
     with ProcessPoolExecutor(1, FORKS) as pool:
         future = pool.submit(offline.run, kind, seed, range(count), at)
         error = future.exception()
@@ -98,7 +98,7 @@ def _try(kind: str, seed: int, count: int, at: Path, outcome: Outcome) -> None:
 
 
 def _grown(resident: Sequence[dict[str, int]]) -> list[str]:
-    """Return which processes have grown since the first half, in which caches are filled and kernels compiled."""
+    """Return the processes that grew since the first half, in which caches are filled and kernels compiled."""
     last, half = resident[-1], {role: max(one[role] for one in resident[: _WAVES // 2]) for role in resident[0]}
     return [
         f"{role} has {last[role] >> 20} MB in the end, and had {half[role] >> 20} at most in the first half"

@@ -29,7 +29,7 @@ FUNCTIONS = tuple(
 
 
 def long_call(name: str, rng: random.Random) -> str:
-    """Return a call of a function: any number of arguments that it takes, many of them long, most of the types that fit."""
+    """Return a call of a function with a valid number of arguments, many of them long, most of suitable types."""
     function = registry.must_get_scalar(name)
     most = function.max_args if function.max_args is not None else function.min_args + 2
     return f"{name}({', '.join(_argument(rng) for _ in range(rng.randint(max(function.min_args, 1), most)))})"

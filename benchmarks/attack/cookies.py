@@ -20,7 +20,7 @@ _TOKENS = (b"", b"x", b"null", b"\xff", b"=" * 5_000)
 
 
 class Cookies(OverHttp):
-    """Requests without a session are anonymous, and those with a session but without its token change nothing."""
+    """Requests with and without valid sessions: anonymous without one, and without effect if its token is missing."""
 
     def __init__(self, doors: Doors, seed: int) -> None:
         super().__init__("owner")
@@ -34,7 +34,7 @@ class Cookies(OverHttp):
         return self
 
     def send(self, number: int, rng: random.Random, findings: Findings) -> None:
-        """Send a request of the next route with a session, or with something like one."""
+        """Send a request of the next route with a session, or an imitation of one."""
         if rng.random() < _LOGIN_SHARE:
             self._odd_login(number, rng, findings)
             return
@@ -72,7 +72,7 @@ class Cookies(OverHttp):
             self._log_in()
 
     def _damaged(self, rng: random.Random) -> bytes:
-        """Return a cookie that is none of the session's."""
+        """Return a cookie that differs from the session's."""
         found = mutated(self._cookie, rng).translate(None, _CONTROL).strip()
         return b"" if self._cookie in [part.strip() for part in found.replace(b'"', b"").split(b";")] else found
 

@@ -10,7 +10,7 @@ _TEXT_MAX = 600
 
 
 class Verdict(Enum):
-    """What became of an input."""
+    """The outcome of an input."""
 
     REFUSED = "refused"
     ANSWERED = "answered"
@@ -19,7 +19,7 @@ class Verdict(Enum):
 
 @dataclass
 class Findings:
-    """The verdicts on the inputs of one kind, and what was wrong with the first of them."""
+    """The verdicts on the inputs of one kind, and the details of the first failures."""
 
     kind: str
     verdicts: Counter[Verdict] = field(default_factory=Counter)
@@ -28,26 +28,26 @@ class Findings:
     slowest: str = ""
 
     def refused(self) -> None:
-        """Count an input that was refused as it has to be."""
+        """Count an input that was rightly refused."""
         self.verdicts[Verdict.REFUSED] += 1
 
     def answered(self) -> None:
-        """Count an input that was taken as what it says."""
+        """Count an input that was rightly accepted."""
         self.verdicts[Verdict.ANSWERED] += 1
 
     def wrongly(self, number: int, what: Any, problem: str) -> None:
-        """Count an input, the `number`-th of its kind, that brought to light a defect."""
+        """Count an input, the `number`-th of its kind, that revealed a defect."""
         self.verdicts[Verdict.WRONG] += 1
         if len(self.wrong) < _SHOWN:
             self.wrong.append(f"{self.kind} {number}: {problem[:_TEXT_MAX]}; input: {str(what)[:_TEXT_MAX]}")
 
     def took(self, seconds: float, what: Any) -> None:
-        """Note how long the answer to an input took."""
+        """Record the response time of an input."""
         if seconds > self.slowest_s:
             self.slowest_s, self.slowest = seconds, str(what)[:_TEXT_MAX]
 
     def merge(self, other: "Findings") -> None:
-        """Take those of another part of the same inputs."""
+        """Add the findings for another part of the inputs."""
         self.verdicts += other.verdicts
         self.wrong += other.wrong
         self.took(other.slowest_s, other.slowest)

@@ -34,7 +34,7 @@ _SECRET_COLUMN = "fare"
 
 
 def whole_messages(sql: str) -> list[bytes]:
-    """Return commands, tickets and bodies as clients send them. sql: a query that can be answered."""
+    """Return valid commands, tickets and bodies as clients send them. sql: a valid query."""
     made: list[tuple[str, dict[str, Any]]] = [
         ("CommandStatementQuery", {"query": sql}),
         ("CommandStatementQuery", {"query": "SELECT * FROM '/etc/passwd'"}),
@@ -57,13 +57,13 @@ def whole_messages(sql: str) -> list[bytes]:
 
 
 def damaged(whole: Sequence[bytes], rng: random.Random) -> bytes:
-    """Return one of some messages, most often damaged."""
+    """Return one of the messages, usually damaged."""
     data = rng.choice(whole)
     return mutated(data, rng, whole) if rng.random() < _DAMAGED_SHARE else data
 
 
 def calls_with(client: Any, data: bytes, rng: random.Random, headers: list[Any]) -> Mapping[str, Callable[[], Any]]:
-    """Return everything that can be called with some bytes, by name."""
+    """Return every possible call with the given bytes, by name."""
     options = flight.FlightCallOptions(timeout=LATE_S, headers=headers)
     named = re.search(rb"Action(\w+?)Request", data)
     action = named[1].decode() if named is not None and rng.random() < _FITTING_SHARE else rng.choice(ACTIONS)
@@ -94,7 +94,7 @@ def calls_with(client: Any, data: bytes, rng: random.Random, headers: list[Any])
 
 
 class FlightCalls:
-    """Half of the inputs are calls, the others bytes on connections of their own."""
+    """Inputs for Flight SQL: half are calls, half bytes on separate connections."""
 
     _STRANGERS_SHARE = 0.5
 
@@ -140,7 +140,7 @@ class FlightCalls:
 
 
 def _recorded(port: int) -> list[bytes]:
-    """Return what a client sends for some calls, connections whole: taken down between it and the server."""
+    """Return the bytes that a client sends for some calls, by connection, recorded by a relay."""
     found: list[bytes] = []
     descriptor = flight.FlightDescriptor.for_command(wrapped(new("CommandGetTables")))
     ticket = flight.Ticket(wrapped(new("TicketStatementQuery", statement_handle=b'{"sql": "SELECT i FROM t", "id": "z"}')))
@@ -162,7 +162,7 @@ def _recorded(port: int) -> list[bytes]:
 
 
 def _relay(between: socket.socket, port: int, found: list[bytes]) -> None:
-    """Pass a connection on until the client leaves, and take down what it sends."""
+    """Forward a connection until the client closes it, and record what it sends."""
     client, _ = between.accept()
     sent = bytearray()
     with client, socket.create_connection(("127.0.0.1", port)) as server:

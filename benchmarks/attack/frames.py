@@ -41,7 +41,7 @@ _QUERIES = (
 
 
 class Frames:
-    """Frames at the query port: of strangers, whose bytes are damaged, and of a member whose calls are."""
+    """Frames at the query port: damaged ones of strangers, and damaged calls of a member."""
 
     _STRANGERS_SHARE = 0.5
 

@@ -57,7 +57,7 @@ _CONTENT_SHARE = 0.3
 
 
 class IndexedSegment:
-    """A segment whose indexes are damaged again and again, and the answers that it gave before.
+    """A segment whose indexes are damaged repeatedly, and its answers before the damage.
 
     num_used: how many of its indexes were used for the last answers.
     """

@@ -9,7 +9,7 @@ _PIECE_MAX = 64
 
 
 def mutated(data: bytes, rng: random.Random, others: Sequence[bytes] = ()) -> bytes:
-    """Return bytes with one to four changes: bits, numbers, pieces left out, doubled, inserted, cut off, or of others."""
+    """Return bytes with one to four changes: bits, numbers, or parts removed, repeated, inserted, truncated or foreign."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, _CHANGES_MAX)):
         _change(changed, rng, others)

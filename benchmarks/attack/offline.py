@@ -168,7 +168,7 @@ OFFLINE: dict[str, Callable[[], AbstractContextManager[Try]]] = {
 
 
 def run(kind: str, seed: int, numbers: Iterable[int], at: Path) -> Findings:
-    """Try the inputs with these numbers; return what was found. at: where the number at hand is noted, for a sudden end."""
+    """Try the inputs with these numbers; return the findings. at: where the current number is stored, in case of a crash."""
     findings = Findings(kind)
     logging.disable()  # what is damaged is told at length
     with OFFLINE[kind]() as attack, at.open("wb", buffering=0) as noted:

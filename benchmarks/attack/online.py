@@ -15,10 +15,10 @@ from benchmarks.attack.wire import WireBytes
 
 
 class Attack(Protocol):
-    """A source of inputs of one kind, each made from its number and judged by what comes back."""
+    """A source of inputs of one kind, each generated from its number and judged by the response."""
 
     def send(self, number: int, rng: random.Random, findings: Findings) -> None:
-        """Send an input, and note what became of it."""
+        """Send an input, and record its outcome."""
 
     def __enter__(self) -> Self: ...
 
@@ -39,7 +39,7 @@ ONLINE: dict[str, Callable[[Doors, int], Attack]] = {
 
 
 def run(doors: Doors, kind: str, seed: int, numbers: Iterable[int]) -> Findings:
-    """Send the inputs with these numbers; return what was found."""
+    """Send the inputs with these numbers; return the findings."""
     findings = Findings(kind)
     with ONLINE[kind](doors, seed) as attack:
         for number in numbers:

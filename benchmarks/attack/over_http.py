@@ -87,12 +87,12 @@ class OddRequests(OverHttp):
 
 @cache
 def _known_calls() -> dict[str, list[str]]:
-    """Return the calls that queries are made of; finding them takes seconds."""
+    """Return the function calls to build queries from; finding them takes seconds."""
     return working_calls(random.Random(1))
 
 
 class Queries(OverHttp):
-    """Queries that nobody would write, by a principal who may read some tables."""
+    """Abnormal queries of a principal with READ on some tables."""
 
     def __init__(self, doors: Doors, seed: int) -> None:
         super().__init__("guest")
@@ -115,7 +115,7 @@ class Queries(OverHttp):
 
 
 class Uploads(OverHttp):
-    """Archives and segments that are damaged, pushed to the table that is attacked, which is then read."""
+    """Damaged archives and segments, pushed to the attacked table, which is then read."""
 
     _DELETED_EVERY = 10
 
@@ -167,7 +167,7 @@ _MEMBERS = ("../x", "/etc/x", "a/../../x", "metadata.json", "x" * 300, "a\nb", "
 
 
 def damaged_archive(archive: bytes, rng: random.Random) -> bytes:
-    """Return an archive with damaged bytes, or a sound one with members that no segment has."""
+    """Return an archive with damaged bytes, or a valid one with members that belong to no segment."""
     if rng.random() < 0.6:
         return mutated(archive, rng)
     packed = io.BytesIO()

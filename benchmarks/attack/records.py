@@ -32,7 +32,7 @@ def nodes(store: EmbeddedStore, path: str = _ROOT) -> Iterator[tuple[str, bytes]
 
 
 def mutants(value: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield (what is different, value) of each record that differs in one field, and of some that are quite different."""
+    """Yield (description, value) of each record with one field changed, and of some with entirely different contents."""
     yield from ((repr(whole), whole) for whole in _WHOLE)
     for place in _places(orjson.loads(value)):
         for new in _VALUES:
@@ -48,7 +48,7 @@ def mutants(value: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def overwrite(file: Path, path: str, value: bytes) -> None:
-    """Write a record of a metadata store that nobody has open."""
+    """Write a record of a metadata store that no process has open."""
     store = EmbeddedStore.open(file, SYSTEM_CLOCK)
     node = store.get(path)
     assert node is not None
@@ -68,7 +68,7 @@ def records_of(file: Path, tables: Sequence[str]) -> list[OfTable]:
 
 
 def write_mutants(file: Path, records: Sequence[OfTable], rng: random.Random) -> list[str]:
-    """Damage one record of each table; return what is different."""
+    """Damage one record of each table; return the descriptions."""
     told = []
     for of_table in records:
         path, possible = rng.choice(of_table)

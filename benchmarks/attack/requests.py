@@ -87,7 +87,7 @@ Route = tuple[str, str, str, list[dict[str, Any]]]
 
 
 def _document_mutated(document: Any, rng: random.Random) -> Any:
-    """Return a document in which one value, somewhere, is another, or missing, or twice as deep."""
+    """Return a document with one value, at any depth, replaced, or with one key removed or renamed."""
     if isinstance(document, dict) and document and rng.random() < 0.8:
         key = rng.choice(list(document))
         copied = dict(document)
@@ -106,7 +106,7 @@ def _document_mutated(document: Any, rng: random.Random) -> Any:
 
 
 def routes_of(urls: Mapping[str, str], client: httpx.Client) -> list[Route]:
-    """Return all routes that the roles' OpenAPI documents show. urls: of the roles, by name."""
+    """Return all routes in the roles' OpenAPI documents. urls: of the roles, by name."""
     found: list[Route] = []
     for role, url in urls.items():
         for path, methods in client.get(f"{url}/swagger.json").json()["paths"].items():
@@ -115,7 +115,7 @@ def routes_of(urls: Mapping[str, str], client: httpx.Client) -> list[Route]:
 
 
 def odd_request(route: Route, urls: Mapping[str, str], rng: random.Random) -> httpx.Request:
-    """Return a request of a route with something odd about it.
+    """Return an abnormal request of a route.
 
     Raises ValueError or httpx.InvalidURL where it cannot be sent.
     """

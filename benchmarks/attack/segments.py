@@ -28,7 +28,7 @@ def content_of(folder: Path) -> tuple[str, bytes]:
 
 
 def write_mutant(folder: Path, content: tuple[str, bytes], rng: random.Random) -> str:
-    """Overwrite the segment in a folder by one that differs from `content` in one place; return what is different."""
+    """Overwrite the segment in a folder by one that differs from `content` in one place; return the description."""
     document, buffers = json.loads(content[0]), bytearray(content[1])
     document.pop("checksum")
     what = _mutate(rng, document, buffers)
@@ -37,7 +37,7 @@ def write_mutant(folder: Path, content: tuple[str, bytes], rng: random.Random) -
 
 
 def write_sealed(folder: Path, document: dict[str, Any], buffers: bytes) -> None:
-    """Write a segment with the checksums that belong to its content."""
+    """Write a segment with valid checksums."""
     for column in document["columns"] if isinstance(document["columns"], list) else ():
         for buffer in column["buffers"] if isinstance(column, dict) and isinstance(column.get("buffers"), list) else ():
             if isinstance(buffer, list) and len(buffer) == 4 and all(type(n) is int and n >= 0 for n in buffer[1:3]):
@@ -49,7 +49,7 @@ def write_sealed(folder: Path, document: dict[str, Any], buffers: bytes) -> None
 
 
 def _without_reasons(columns: Any) -> Any:
-    """Return what the CRC of a segment covers of its columns: not why they have their form."""
+    """Return the part of the columns' metadata that a segment's CRC covers, without the reasons for their forms."""
     if not isinstance(columns, list):
         return columns
     return [
@@ -59,7 +59,7 @@ def _without_reasons(columns: Any) -> Any:
 
 
 def read_all(folder: Path) -> None:
-    """Read what a segment holds, its indexes too.
+    """Read everything in a segment, including its indexes.
 
     Raises CorruptSegmentError, and UnicodeDecodeError for compressed texts, which are looked at when they are shown.
     """
@@ -85,7 +85,7 @@ def read_all(folder: Path) -> None:
 
 
 def leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield where everything lies that a document holds, as keys and places."""
+    """Yield the location of each value in a document, as keys and positions."""
     if path:
         yield path
     for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():

@@ -65,13 +65,13 @@ _TRIPS_CONFIG: dict[str, Any] = {
 
 
 def token(name: str) -> str:
-    """Return the Authorization of a principal."""
+    """Return the Authorization header of a principal."""
     return basic_token(name, f"password of {name}")
 
 
 @dataclass(frozen=True)
 class Doors:
-    """Where the cluster is reached. urls: of the roles, by name. query_port: of the server; flight_port: of the broker."""
+    """The addresses of the cluster. urls: of the roles, by name. query_port: of the server; flight_port: of the broker."""
 
     urls: dict[str, str]
     query_port: int
@@ -79,7 +79,7 @@ class Doors:
 
 
 def trips_archive(folder: Path, rows: int = 500) -> Path:
-    """Write an archive with a segment of the table that is attacked."""
+    """Write an archive with a segment of the attacked table."""
     data = pa.table(
         {
             "city": [f"city {i % 40}" for i in range(rows)],
@@ -91,7 +91,7 @@ def trips_archive(folder: Path, rows: int = 500) -> Path:
 
 
 def odd_segment(folder: Path, name: str) -> Path:
-    """Build a segment that has columns of every type and the indexes of a table of `fuzz_world`; return its folder."""
+    """Build a segment with columns of every type and the indexes of a table of `fuzz_world`; return its folder."""
     data = fuzz_world.rows(random.Random(7), 400, 0.1)
     return _segment(folder, fuzz_world.schema(name), {**fuzz_world.config(name), **_REST}, f"{name}_0", data)
 
@@ -151,7 +151,7 @@ class Target:
         until(self._is_online, _ONLINE_S, "the segments are online")
 
     def restore(self) -> None:
-        """Create the table that is attacked again, if an attack has deleted it."""
+        """Create the attacked table again, if an attack has deleted it."""
         if "OFFLINE" not in self._admin.get(f"/tables/{TABLE}").json():
             self._admin.post("/schemas", json=_TRIPS_SCHEMA)
             self._admin.post("/tables", json=_TRIPS_CONFIG)
@@ -164,7 +164,7 @@ class Target:
             process.http.close()
 
     def resident_bytes(self) -> dict[str, int]:
-        """Return how much memory each process has, by role. Raises WaitedInVainError when one has ended."""
+        """Return the memory of each process, by role. Raises WaitedInVainError if one has ended."""
         found = {}
         for process in self._processes:
             process.is_ready()  # raises when it has ended
@@ -172,7 +172,7 @@ class Target:
         return found
 
     def logged(self) -> Iterator[str]:
-        """Yield what the processes wrote of errors that nobody expected, with the lines that follow."""
+        """Yield unexpected errors in the logs of the processes, with the lines that follow."""
         for process in self._processes:
             for record in _RECORD.split(process.log.read_text(errors="replace")):
                 if "Traceback " in record or any(text in record for text in _UNEXPECTED):

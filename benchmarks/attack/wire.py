@@ -16,7 +16,7 @@ from benchmarks.attack.target import Doors, token
 
 
 class WireBytes:
-    """Bytes that are nearly HTTP, each on a connection of its own."""
+    """Malformed HTTP, each input on a separate connection."""
 
     def __init__(self, doors: Doors, seed: int) -> None:
         self._ports = [urlsplit(url).port for url in doors.urls.values()]
@@ -44,7 +44,7 @@ class WireBytes:
     def __exit__(self, *_: object) -> None: ...
 
     def send(self, number: int, rng: random.Random, findings: Findings) -> None:
-        """Send bytes, say that there are no more, and read to the end."""
+        """Send bytes, close the sending side, and read to the end."""
         data = mutated(rng.choice(self._corpus), rng, self._corpus)
         judge_bytes(rng.choice(self._ports), data, number, findings, b"HTTP/1.1 5")
 

@@ -28,7 +28,7 @@ _TABLE_UNKNOWN = 190
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One query: when it was asked and answered, in seconds, and what came of it."""
+    """One query: when it was sent and answered, in seconds, and its outcome."""
 
     begin_s: float
     end_s: float
@@ -37,7 +37,7 @@ class Answered:
 
 @dataclass
 class Tally:
-    """What all queries showed; guarded by the lock of `Asking`."""
+    """The outcomes of all queries; guarded by the lock of `Asking`."""
 
     kinds: dict[str, int] = field(default_factory=lambda: dict.fromkeys((EXACT, PARTIAL, WRONG, REFUSED), 0))
     problems: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Tally:
 
 
 class Asking:
-    """Asks between `start` and `stop`, two threads for each broker. One that does not run refuses, which is no fault.
+    """Queries sent between `start` and `stop` by two threads per broker. A stopped broker refuses, which is no fault.
 
     patience: by how much answers may take longer than they should. during: what happens to the cluster, for the tally.
     """
@@ -70,18 +70,18 @@ class Asking:
         ]
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start sending queries."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop sending queries."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
 
     def full_since(self, since_s: float, brokers: Iterable[RoleProcess], enough: int = 4) -> float | None:
-        """Return how long after a moment answers were not whole through some of the brokers, in seconds.
+        """Return for how long after a moment answers through some broker were incomplete, in seconds.
 
         None while not all of them have given `enough` whole answers in a row to what they were asked since then, and for
         `_QUIET_S` no others.
@@ -99,7 +99,7 @@ class Asking:
         return longest
 
     def note(self, problem: str) -> None:
-        """Take note of an invariant that broke."""
+        """Record the violation of an invariant."""
         _log.error("%s", problem)
         with self._lock:
             self.tally.problems.append(problem)
@@ -136,7 +136,7 @@ class Asking:
             self._stopping.wait(_PAUSE_S)
 
     def _judged(self, question: Any, status: int, text: bytes, begin_s: float, end_s: float) -> tuple[str, str, str]:
-        """Return what an answer is, what is wrong with it, and why it is not whole."""
+        """Return the verdict on an answer, what is wrong with it, and why it is incomplete."""
         if status == 503:
             return REFUSED, "", "503"
         if status != 200:

@@ -24,12 +24,12 @@ mount --bind "$0" "$0" && mount -o remount,ro,bind / && cd "$0" && exec setpriv 
 
 
 def confined(folder: Path, command: list[str]) -> list[str]:
-    """Return a command that runs another one, which can write below a folder only, and has no rights of a superuser."""
+    """Return a command that runs another one with write access below a folder only, and without superuser capabilities."""
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, str(folder), *command]
 
 
 def what_is_missing() -> str | None:
-    """Return what `confined` lacks on this machine, None when it works."""
+    """Return what `confined` lacks on this machine, or None if it works."""
     if absent := [name for name in ("unshare", "setpriv") if shutil.which(name) is None]:
         return f"{absent[0]} is not installed"
     done = subprocess.run(confined(Path("/tmp"), ["true"]), capture_output=True, text=True, check=False)
@@ -55,12 +55,12 @@ class MemoryGroup:
         return int((self._folder / "memory.max_usage_in_bytes").read_text())
 
     def remove(self) -> None:
-        """Remove the group, which no process is in any more."""
+        """Remove the group, which must be empty."""
         self._folder.rmdir()
 
 
 class ConfinedRole:
-    """A `gamay start …` that can write below its folder only; memory: how many bytes it may have, None is no limit."""
+    """A `gamay start …` that can write below its folder only; memory: its limit in bytes, None for no limit."""
 
     def __init__(self, role: str, folder: Path, zk: str, memory: int | None, *more: str) -> None:
         self.role = role
@@ -107,7 +107,7 @@ class ConfinedRole:
             return False
 
     def stop(self) -> tuple[int, float]:
-        """End it by SIGTERM; return its status, negative for a signal that ended it, and after how many seconds."""
+        """End it by SIGTERM; return its status (negative for a signal) and the seconds it took."""
         self.http.close()
         begun_s = time.monotonic()
         self._process.send_signal(signal.SIGTERM)

@@ -44,7 +44,7 @@ class CountedS3:
         return {"key": key, "secret": self.secret, "client_kwargs": client}
 
     def asked_by(self, key: str, method: str, suffix: str) -> list[Asked]:
-        """Return the requests that have a key, of a method, for names that end in a text."""
+        """Return the requests with a key and a method, for names with a suffix."""
         return [one for one in self.asked if (one.key, one.method) == (key, method) and one.path.endswith(suffix)]
 
     def stop(self) -> None:

@@ -72,7 +72,7 @@ def build(folder: Path, part: int, version: int, rows: int) -> Path:
 
 @dataclass(slots=True)
 class _Version:
-    """A version of a part that answers may show between two moments, in seconds; until None is for now."""
+    """A version of a part that answers may show between two moments, in seconds; until None: still allowed."""
 
     number: int
     since_s: float
@@ -80,45 +80,45 @@ class _Version:
 
 
 class Versions:
-    """Which versions answers may show; safe to share between threads."""
+    """The versions that answers may show; thread-safe."""
 
     def __init__(self) -> None:
         self._of: dict[int, list[_Version]] = {part: [_Version(0, 0.0)] for part in range(PARTS)}
         self._lock = threading.Lock()
 
     def newest(self, part: int) -> int:
-        """Return the version that was pushed last, or is about to be."""
+        """Return the version that was pushed last, or is about to be pushed."""
         with self._lock:
             return self._of[part][-1].number
 
     def begin(self, part: int, number: int, now_s: float) -> None:
-        """Let answers show a new version of a part, which is about to be pushed."""
+        """Allow answers to show a new version of a part, which is about to be pushed."""
         with self._lock:
             self._of[part].append(_Version(number, now_s))
 
     def settle(self, now_s: float) -> None:
-        """Let answers that are asked for from now on show only the newest versions."""
+        """Allow only the newest versions in answers to queries sent from now on."""
         with self._lock:
             for versions in self._of.values():
                 for old in versions[:-1]:
                     old.until_s = old.until_s or now_s
 
     def legal(self, part: int, since_s: float, until_s: float) -> set[int]:
-        """Return the versions that an answer may show that was asked for and given at these moments."""
+        """Return the versions that an answer may show, given the times of its query and of the answer."""
         with self._lock:
             return {v.number for v in self._of[part] if v.since_s <= until_s and (v.until_s is None or v.until_s >= since_s)}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query, and what it must answer; rows None is the query that shows versions."""
+    """A query and its expected answer; rows None marks the query that shows versions."""
 
     sql: str
     rows: list[list[Any]] | None
 
 
 class Questions:
-    """Queries about the table, by chance. rows: of each part."""
+    """Random queries about the table. rows: of each part."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -157,7 +157,7 @@ class Questions:
     def problem(
         self, question: Question, found: Sequence[Sequence[Any]], versions: Versions, since_s: float, until_s: float
     ) -> str | None:
-        """Return what is wrong with the rows of an answer that says that it is whole, None when it is exact."""
+        """Return what is wrong with the rows of an answer reported as complete; None if it is exact."""
         if question.rows is not None:
             return None if found == question.rows else f"{question.sql}: {_shown(found)} instead of {question.rows}"
         shown: dict[int, int] = {}

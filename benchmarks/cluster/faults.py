@@ -19,7 +19,7 @@ _LIMIT_S = 120.0
 
 @dataclass(slots=True)
 class Times:
-    """How long one kind of fault was felt, each time, in seconds; limit_s: what it may be."""
+    """The durations of the effects of one kind of fault, in seconds; limit_s: the maximum allowed."""
 
     limit_s: float | None
     took_s: list[float] = field(default_factory=list)
@@ -29,7 +29,7 @@ Fault: TypeAlias = Callable[[], None]
 
 
 class Faults:
-    """Does something to the cluster and watches how long answers are not whole, one fault after the other.
+    """Injects one fault after the other, and measures how long answers are incomplete.
 
     patience: by how much recoveries may take longer than they should, on a machine that others use, too.
     """
@@ -53,7 +53,7 @@ class Faults:
         self._weights = [2] * len(often) + [1] * len(seldom)
 
     def run(self, until_s: float, stopping: threading.Event | None = None) -> None:
-        """Let one fault follow the other until a moment: first each kind once, in any order, then by chance."""
+        """Inject faults until a moment: first each kind once, in random order, then at random."""
         first = self._rng.sample(self._every, len(self._every))
         while time.monotonic() < until_s:
             fault = first.pop() if first else self._rng.choices(self._every, self._weights)[0]
@@ -61,7 +61,7 @@ class Faults:
             time.sleep(self._rng.uniform(0.5, 2.0))
 
     def one(self, fault: Fault) -> None:
-        """Let one fault happen; what does not recover is noted as a problem."""
+        """Inject one fault; record a problem if the cluster does not recover."""
         name = fault.__name__.replace("_", " ")
         self.counts[name] = self.counts.get(name, 0) + 1
         _log.info("FAULT %s", name)
@@ -74,33 +74,33 @@ class Faults:
     # what happens
 
     def server_killed(self) -> None:
-        """Kill a server, start it again."""
+        """Kill a server and restart it."""
         self._away(self._rng.choice(self._processes.servers), "server killed", RoleProcess.kill, 10)
 
     def server_leaves(self) -> None:
-        """Let a server leave in an orderly way, start it again."""
+        """Shut a server down in an orderly way and restart it."""
         self._away(
             self._rng.choice(self._processes.servers), "server leaves", lambda process: process.kill(signal.SIGTERM), 10
         )
 
     def server_stopped(self) -> None:
-        """Let a server stand still for some seconds: shorter than its session, or longer."""
+        """Pause a server for some seconds: shorter or longer than its session."""
         self._still(self._rng.choice(self._processes.servers), "server stands still", 10)
 
     def broker_killed(self) -> None:
-        """Kill a broker, start it again: the other answers."""
+        """Kill a broker and restart it: the other answers."""
         self._away(self._rng.choice(self._processes.brokers), "broker killed", RoleProcess.kill, 5)
 
     def broker_stopped(self) -> None:
-        """Let a broker stand still; when it goes on, what it knows is old."""
+        """Pause a broker; when it resumes, its state is out of date."""
         self._still(self._rng.choice(self._processes.brokers), "broker stands still", 5)
 
     def leader_killed(self) -> None:
-        """Kill the controller that leads; another takes over."""
+        """Kill the lead controller; another takes over."""
         self._without_leader("leader killed", RoleProcess.kill)
 
     def leader_stopped(self) -> None:
-        """Let the controller that leads stand still for longer than its session."""
+        """Pause the lead controller for longer than its session."""
         self._without_leader("leader stands still", lambda process: process.send(signal.SIGSTOP))
 
     def follower_killed(self) -> None:
@@ -110,7 +110,7 @@ class Faults:
         self._away(self._rng.choice(others), "other controller killed", RoleProcess.kill, 5)
 
     def zookeeper_restarted(self) -> None:
-        """Kill ZooKeeper, start it again after a while; no answer may suffer."""
+        """Kill ZooKeeper and restart it after a while; answers must not be affected."""
         began_s = time.monotonic()
         self._zookeeper.stop()
         time.sleep(self._rng.uniform(0.5, 12))
@@ -122,7 +122,7 @@ class Faults:
         self._recovered("ZooKeeper back", back_s, 10)
 
     def two_servers_killed(self) -> None:
-        """Kill two of the servers at once: some segments have no replica, and answers say so."""
+        """Kill two of the servers at once: some segments have no replica, which answers report."""
         victims = self._rng.sample(self._processes.servers, 2)
         for victim in victims:
             victim.kill()
@@ -134,7 +134,7 @@ class Faults:
         self._recovered("two servers back", time.monotonic(), 10)
 
     def all_killed(self) -> None:
-        """Kill every process at once, ZooKeeper too, as when the power fails."""
+        """Kill every process at once, including ZooKeeper, as in a power failure."""
         for process in self._processes.all:
             process.kill()
         self._zookeeper.stop()
@@ -148,7 +148,7 @@ class Faults:
     # how
 
     def _away(self, process: RoleProcess, what: str, end: Callable[[RoleProcess], object], limit_s: float) -> None:
-        """End a process, wait until answers are whole, start it again."""
+        """End a process, wait until answers are complete, restart it."""
         _log.info("%s", process.instance)
         end(process)
         self._recovered(what, time.monotonic(), limit_s)
@@ -190,7 +190,7 @@ class Faults:
         return self._processes.leader() or self._processes.controllers[0]
 
     def _leads_again(self, what: str, since_s: float, limit_s: float, but: RoleProcess | None = None) -> None:
-        """Wait until another controller leads, and is of use."""
+        """Wait until another controller leads and does its work."""
 
         def leads() -> bool:
             leader = self._processes.leader()
@@ -200,7 +200,7 @@ class Faults:
         self._note(what, time.monotonic() - since_s, limit_s)
 
     def _recovered(self, what: str, since_s: float, limit_s: float) -> None:
-        """Wait until whole answers come through every broker that runs; note how long others came."""
+        """Wait until every running broker gives complete answers; record how long that took."""
         took_s: list[float] = []
 
         def full() -> bool:

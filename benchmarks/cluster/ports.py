@@ -11,7 +11,7 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on, and that no other caller on this machine gets.
+    """Return an unused port of the loopback interface, which no other caller on this machine gets.
 
     The UDP port of the same number says that it is taken, until this process ends.
     """

@@ -18,11 +18,11 @@ _END_S = 120
 
 
 class WaitedInVainError(Exception):
-    """A condition did not come about in time."""
+    """Error of a condition that did not hold in time."""
 
 
 def until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
-    """Wait for a condition; return how long that took, in seconds. Raises WaitedInVainError: so long for that in vain."""
+    """Wait for a condition; return the seconds it took. Raises WaitedInVainError after the timeout."""
     began_s = time.monotonic()
     while not condition():
         if time.monotonic() - began_s > timeout_s:
@@ -32,7 +32,7 @@ def until(condition: Callable[[], object], timeout_s: float, what: str) -> float
 
 
 class RoleProcess:
-    """A `gamay start …` whose ports stay the same when it is started again. name: `server 2`, for people."""
+    """A `gamay start …` that keeps its ports across restarts. name: for messages, such as `server 2`."""
 
     def __init__(self, role: str, number: int, folder: Path, zk: str, *more: str) -> None:
         self.role, self.name, self.port = role, f"{role} {number}", free_port()
@@ -53,7 +53,7 @@ class RoleProcess:
         return until(self.is_ready, _START_S, f"{self.name} is ready")
 
     def is_ready(self) -> bool:
-        """Whether `/health` answers 200. Raises WaitedInVainError when the process has ended by itself."""
+        """Whether `/health` answers 200. Raises WaitedInVainError if the process has ended on its own."""
         if self._process is not None and self.has_ended:
             raise WaitedInVainError(f"{self.name} ended by itself, with status {self._process.exitcode}; see {self.log}")
         try:
@@ -63,23 +63,23 @@ class RoleProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no more, although nobody has called `kill`."""
+        """Whether it ended without a call of `kill`."""
         return self._process is not None and self._process.exitcode is not None
 
     @property
     def pid(self) -> int:
-        """The process that runs now."""
+        """The id of the running process."""
         assert self._process is not None
         assert self._process.pid is not None
         return self._process.pid
 
     def send(self, number: int) -> None:
-        """Send a signal: SIGSTOP and SIGCONT; what ends a process is `kill`."""
+        """Send a signal: SIGSTOP or SIGCONT; use `kill` to end the process."""
         os.kill(self.pid, number)
         self.is_up = number == signal.SIGCONT
 
     def kill(self, number: int = signal.SIGKILL) -> int | None:
-        """End the process, wait until it has gone, and return its status; None when it was not running."""
+        """End the process, wait for it, and return its status; None if it was not running."""
         if self._process is None:
             return None
         if not self.has_ended:
@@ -110,7 +110,7 @@ class Processes:
 
     @property
     def all(self) -> list[RoleProcess]:
-        """Every process; servers first, for they wait for nothing."""
+        """Every process; servers first, since they wait for nothing."""
         return [*self.servers, *self.brokers, *self.controllers]
 
     def start(self) -> None:
@@ -127,7 +127,7 @@ class Processes:
             process.http.close()
 
     def call(self, method: str, path: str, timeout_s: float = 30, **more: Any) -> httpx.Response:
-        """Ask the controllers that run, one after the other, until one answers with success; else return the last answer.
+        """Send a request to the running controllers in turn until one succeeds; else return the last response.
 
         Raises httpx.TransportError when none answers.
         """
@@ -148,7 +148,7 @@ class Processes:
         return answer
 
     def leader(self) -> RoleProcess | None:
-        """Return the controller that leads, as those that run say; None when none does, or none answers."""
+        """Return the lead controller according to the running ones; None if none leads, or none answers."""
         try:
             found = self.call("GET", "/leader/tables", timeout_s=2)
         except httpx.TransportError:

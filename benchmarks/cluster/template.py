@@ -13,7 +13,7 @@ FORKS.set_forkserver_preload(["gamay.cli.run", *(f"gamay.roles.{role}_process" f
 
 
 def fork_role(arguments: list[str], log: Path) -> ForkServerProcess:
-    """Run the `gamay` command with these arguments in a fork; what it prints is appended to a file.
+    """Run the `gamay` command with these arguments in a fork, with its output appended to a file.
 
     It ends with this process at the latest.
     """
@@ -23,7 +23,7 @@ def fork_role(arguments: list[str], log: Path) -> ForkServerProcess:
 
 
 def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
-    """Be the command. environment: of whoever starts it, for the template has that of the first start."""
+    """Execute the command. environment: the caller's, as the template has that of the first start."""
     from gamay.cli import main
 
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -22,7 +22,7 @@ _TAGS = "DefaultTenant_OFFLINE,DefaultTenant_REALTIME"
 
 
 class Upkeep:
-    """Looks after the table between `start` and `stop`. What no controller acknowledges is done again until one does."""
+    """Changes to the table between `start` and `stop`. Each is repeated until a controller acknowledges it."""
 
     def __init__(self, processes: Processes, folder: Path, versions: Versions, asking: Asking, rows: int, seed: int) -> None:
         self.counts: dict[str, int] = {}
@@ -50,14 +50,14 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is under way, and bring back the server that was taken out of the table."""
+        """Finish the change in progress, and bring back the server that was taken out of the table."""
         self._stopping.set()
         self._thread.join()
         if self._away is not None:
             self._rebalance()
 
     def held(self) -> threading.Lock:
-        """Return a lock: who holds it knows that nothing is under way."""
+        """Return a lock; while it is held, no change is in progress."""
         return self._gate
 
     def names(self) -> set[str]:
@@ -108,7 +108,7 @@ class Upkeep:
         self._acknowledged("POST", path, params={**_TYPED, "segmentLineageEntryId": entry}, timeout_s=70)
 
     def clean(self) -> None:
-        """Have the segments deleted that were replaced."""
+        """Delete the replaced segments."""
         for controller in self._processes.controllers:  # it is done by the one that leads
             if controller.is_up:
                 try:
@@ -133,7 +133,7 @@ class Upkeep:
             time.sleep(_RETRY_S)
 
     def _rebalanced(self) -> str:
-        """Rebalance once; return how that ended, or why it did not."""
+        """Rebalance once; return the outcome, or why it was not done."""
         try:
             params = {**_TYPED, "minAvailableReplicas": "1"}
             begun = self._processes.call("POST", f"/tables/{TABLE}/rebalance", params=params)
@@ -162,7 +162,7 @@ class Upkeep:
         del self._built[part, version]
 
     def _acknowledged(self, method: str, path: str, timeout_s: float = 30, **more: Any) -> httpx.Response:
-        """Ask until a controller answers with success."""
+        """Repeat a request until a controller responds with success."""
         deadline_s = time.monotonic() + _PATIENCE_S
         while True:
             told: object

@@ -27,7 +27,7 @@ _START_S = 60
 
 
 def what_is_missing() -> str | None:
-    """Return what ZooKeeper lacks on this machine, None when it can be started."""
+    """Return what is missing to start ZooKeeper on this machine, or None."""
     if shutil.which("java") is None:
         return "java is not installed"
     absent = [name for name in _NEEDED if not (_JARS / f"{name}.jar").exists()]
@@ -35,7 +35,7 @@ def what_is_missing() -> str | None:
 
 
 class ZooKeeperProcess:
-    """One server, with its data in a folder, that can be stopped and started again at the same port."""
+    """One server, with its data in a folder, that keeps its port across restarts."""
 
     def __init__(self, folder: Path, *, settings: str = "", java: tuple[str, ...] = ()) -> None:
         """settings: further lines of its configuration. java: options of the virtual machine."""
@@ -52,12 +52,12 @@ class ZooKeeperProcess:
 
     @property
     def hosts(self) -> str:
-        """Where clients reach it."""
+        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process that runs now."""
+        """The id of the running process."""
         assert self._process is not None
         return self._process.pid
 
@@ -82,7 +82,7 @@ class ZooKeeperProcess:
             return False
 
     def stop(self) -> None:
-        """End it at once, as a crash would."""
+        """End it immediately, as a crash would."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.kill()

@@ -86,7 +86,7 @@ class WordIds:
 
 
 def median_ms(run: Callable[[], object]) -> float:
-    """Return the median of some runs, one before them unmeasured."""
+    """Return the median of some runs, after an unmeasured one."""
     run()
     times = []
     for _ in range(REPEAT):

@@ -31,7 +31,7 @@ SHAPES = {"kernels.frames": report.Shape(("form", *(f"{scan}, ns" for scan in _S
 
 
 def frame_of(values: np.ndarray) -> FramedVector:
-    """Return the frame of values, as a segment has it."""
+    """Return the frame of values, as in a segment."""
     framing = find_framing(values, DataType.DOUBLE)
     assert framing is not None
     assert not len(framing.patch_rows)
@@ -43,7 +43,7 @@ def frame_of(values: np.ndarray) -> FramedVector:
 
 
 def blocks_of(operand: Operand, rows: int) -> list[Operand]:
-    """Return the blocks of a column, of which nothing is decoded yet."""
+    """Return the blocks of a column, none of which is decoded yet."""
     starts = range(0, rows, BLOCK)
     if isinstance(operand, FramedVector):
         return [operand.cut(start, min(start + BLOCK, rows)) for start in starts]
