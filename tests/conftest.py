@@ -21,7 +21,7 @@ from tests.kafka_harness import KafkaHarness
 from tests.shared_servers import SharedServers
 from tools import kafka as kafka_tool
 
-# How long an example takes says more of the machine than of the code.
+# The duration of an example depends more on the machine than on the code.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # Every run draws the same examples, so that more of them are the business of the search.
 settings.register_profile("gamay", derandomize=True, database=None, max_examples=50, **_common)

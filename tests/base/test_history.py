@@ -59,7 +59,7 @@ def test_rates_and_percentiles_are_of_the_time_since_the_last_point() -> None:
     assert role.series()["perSecond"] == [None, 5.0]
     assert role.series()["median"][1] == pytest.approx(1.0)  # the end of the bucket from 0.5 to 1 ms
     assert role.series()["p99"][1] == pytest.approx(247.0)  # 49 of 50 in the bucket from 100 to 250 ms
-    role.asked = {"new": 10}  # a table is gone, another one began anew
+    role.asked = {"new": 10}  # one table was removed, another one was reset
     role.step(20)
     assert role.series()["perSecond"][2] == 0.5
     assert role.series()["median"][2] is None  # nothing was asked

@@ -37,7 +37,7 @@ def laid_out(root: Path, files: dict[str, str]) -> Path:
             },
             200 * MB,
         ),
-        # of a container, whose path outside says nothing inside
+        # of a container, inside which the outer path is meaningless
         ({"proc/self/cgroup": "0::/docker/8f2a", "sys/fs/cgroup/memory.max": str(256 * MB)}, 256 * MB),
         (
             {

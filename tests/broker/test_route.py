@@ -206,7 +206,7 @@ def test_online_before_consuming_and_one_consuming_segment_each(records: Records
     first, second, third = (f"t__0__{i}__20240101T0000Z" for i in range(3))
     other = "t__1__0__20240101T0000Z"
     ideal = {first: both(), second: both(), third: both(CONSUMING), other: both(CONSUMING)}
-    # A has committed the first two; B still consumes the second, and nobody but A the third
+    # A has committed the first two; B still consumes the second, and only A the third
     view = {first: both(), second: {A: ONLINE, B: CONSUMING}, third: {A: CONSUMING}, other: both(CONSUMING)}
     records.put(ideal, view)
     route = records.route(lambda route: len(route.segments) == 4)
@@ -234,7 +234,7 @@ def test_what_follows_an_ended_segment_is_asked_for_until_it_is_known(tmp_path: 
     try:
         records.put({first: both()})  # paused: nothing follows
         records.route(lambda route: route.segments == (first,) and asked(route) == [])
-        records.put({first: both(CONSUMING)})  # recorded as ended, the ideal state does not tell yet
+        records.put({first: both(CONSUMING)})  # recorded as committed, while the ideal state does not show it yet
         records.route(lambda route: route.segments == (first,) and asked(route) == [0])
         following = {first: both(), second: both(CONSUMING)}
         records.put(following, {first: both()})
@@ -307,7 +307,7 @@ def test_partitions_with_keys_lie_on_servers_that_have_all_of_them(
         assert not route.unavailable
         records.put(ideal, {**ideal, second: {A: CONSUMING}, by_rows: {B: ONLINE}}, pushed_ms=NOW_MS)
         route = records.route(lambda route: bool(route.unavailable))
-        assert route.unavailable == ((by_rows, 0),)  # it was seen, so it is told at once
+        assert route.unavailable == ((by_rows, 0),)  # it was queried before, so it is reported immediately
     finally:
         records.close()
 

@@ -88,7 +88,7 @@ def test_servers_that_the_store_has_lost_stand_in_for_those_that_cannot_be_reach
     assert read == {"0": "b", "1": "c"}
     assert not scatter.gathered.problems
     read, scatter = asked_until_the_end(candidates, set(), {("a", "1")}, Turn(0), ("c",))
-    assert "1" not in read  # a server that is here says that it has no such segment
+    assert "1" not in read  # a running server reports that it lacks the segment
     assert scatter.gathered.missing == ["1"]
     read, scatter = asked_until_the_end(candidates, {"a", "c"}, set(), Turn(0), ("c",))
     assert scatter.gathered.problems

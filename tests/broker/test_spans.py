@@ -63,7 +63,7 @@ def test_a_query_is_a_tree(replicated: Cluster, exported: InMemorySpanExporter, 
     assert {phase.parent and phase.parent.span_id for phase in phases} == of_servers
     assert len({(phase.attributes or {}).get("gamay.segment") for phase in phases} - {None}) == 6
     if not waits:
-        assert "traceInfo" not in answer or not answer["traceInfo"]  # nobody asked for it
+        assert "traceInfo" not in answer or not answer["traceInfo"]  # not requested
 
 
 def test_what_fails_says_so(replicated: Cluster, exported: InMemorySpanExporter) -> None:

@@ -201,7 +201,7 @@ def test_the_calls_of_trinos_connector(cluster: EmbeddedCluster) -> None:
     assert table == "trips_OFFLINE"
     assert all(server.startswith("Server_") and segments for server, segments in routes[table].items())
     assert httpx.get(f"{broker}/debug/timeBoundary/trips").status_code == 404  # which it takes for none
-    (server,) = routes[table]  # Spark's connector asks for the port, Trino's is told
+    (server,) = routes[table]  # Spark's connector requests the port, Trino's has it in its configuration
     assert get(f"{controller}/instances/{server}")["grpcPort"] == cluster.grpc_port
     by_query = get(f"{broker}/debug/routingTable/sql", query="SELECT city FROM trips_OFFLINE LIMIT 1")
     assert by_query == routes[table]

@@ -60,7 +60,7 @@ def test_a_leader_that_does_not_know_that_it_leads_no_more_cannot_write(open_sto
     eventually(lambda: old.election.is_lead)
     written = old.election.store.create("/state", b"old")
     fenced = old.election._fenced()  # what a thread of the old leader holds in its hands, about to write
-    # as if the session had ended while the process was paused: it has not been told yet
+    # as if the session had expired while the process was paused: it has not been notified yet
     old.election._cancels[0]()
     store.delete(paths.LEADER)
     new = Candidate(store.new_session(), "Controller_b_9000").start()

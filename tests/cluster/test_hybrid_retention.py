@@ -25,7 +25,7 @@ def test_completed_segments_that_end_before_the_boundary_go_whatever_their_age()
         SegmentRecord("t__0__1__x", status=DONE, end_time_ms=YEAR_2020),
         SegmentRecord("t__0__2__x", status=IN_PROGRESS, end_time_ms=YEAR_2020 - 1),
         SegmentRecord("t__1__0__x", status=DONE, end_time_ms=YEAR_2020 - 5),  # the last of its partition
-        SegmentRecord("t__2__0__x", status=DONE, end_time_ms=-1),  # nobody knows when it ends
+        SegmentRecord("t__2__0__x", status=DONE, end_time_ms=-1),  # its end is unknown
         SegmentRecord("uploaded", end_time_ms=YEAR_2020 - 9),
         SegmentRecord("locked", end_time_ms=YEAR_2020 - 9),
     ]

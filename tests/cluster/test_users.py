@@ -189,7 +189,7 @@ def test_a_record_is_of_the_user_that_its_node_names(registry: Registry) -> None
 
 
 def test_who_changes_users_need_not_wait_for_the_store(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry.store, "watch", lambda *_: None)  # it tells of nothing
+    monkeypatch.setattr(registry.store, "watch", lambda *_: None)  # it never fires
     access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
     users, bob = Users(registry.store), basic_token("bob", "secret")
     with pytest.raises(UnauthorizedError):

@@ -135,7 +135,7 @@ def test_a_storm_of_changes_ends_with_the_last(store: ZooKeeperStore, zookeeper_
         other.create(f"/storm/{i}", b"")
     for i in range(300):
         other.set(f"/storm/{i}", str(i).encode(), None)
-    # a watcher that is late reads the last value when it is told of the creation
+    # a late watcher reads the last value when it is notified of the creation
     eventually(lambda: len(told) >= 600)
     eventually(lambda: seen == {f"/storm/{i}": str(i).encode() for i in range(300)})
     other.close()

@@ -118,7 +118,7 @@ def test_a_file_that_is_too_large_to_be_looked_at_is_refused_before_it_is_read(c
 
     url = f"{cluster.controller_url}/inspectFile?tableName=t"
     headers = {"content-type": "multipart/form-data; boundary=b"}
-    assert "64 MiB" in httpx.post(url, content=endless(), headers=headers).json()["error"]  # of a length that is not told
+    assert "64 MiB" in httpx.post(url, content=endless(), headers=headers).json()["error"]  # without Content-Length
     broken = httpx.post(url, files={"file": ("t.parquet", b"PAR1 no more")})
     assert (broken.status_code, "t.parquet" in broken.json()["error"]) == (400, True), broken.text
     assert "t.parquet" in broken.json()["error"]

@@ -321,7 +321,7 @@ def test_a_page_with_unsaved_changes_asks_before_it_goes(watched: Any, browser: 
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     editor = page.get_by_label("Table config")
-    editor.press("Control+Home")  # browsers ask only about pages that somebody has used
+    editor.press("Control+Home")  # browsers ask only about pages that the user has interacted with
     editor.press_sequentially(" ")
     expect(page.get_by_text("Changed, but not saved")).to_be_visible()
     page.reload()

@@ -177,7 +177,7 @@ def test_replacements(controller: Any) -> None:
         manager.revert("t_OFFLINE", entry)
     controller.write("x")
     second = manager.start("t_OFFLINE", ["a"], ["y"], force=True)
-    assert controller.segments.names("t_OFFLINE") == ["a", "b"]  # what was pushed for the first one is nobody's
+    assert controller.segments.names("t_OFFLINE") == ["a", "b"]  # the archives pushed for the first one belong to no segment
     assert controller.registry.get_lineage("t_OFFLINE").hidden_segments() == {"x", "y"}
     manager.revert("t_OFFLINE", second, force=True)
     with pytest.raises(Exception, match="was reverted"):

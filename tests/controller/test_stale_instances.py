@@ -34,7 +34,7 @@ class Cluster:
             self.registry.create_instance(Instance(name, "h", 1, tags))
         self.sessions[name] = self.controller.store.new_session()
         announce(self.sessions[name], name)
-        assert self.told.acquire(timeout=PATIENCE_S)  # the watch set before this one has been told, too
+        assert self.told.acquire(timeout=PATIENCE_S)  # the watch set before this one has been notified, too
 
     def go(self, name: str) -> None:
         self.sessions.pop(name).close()
@@ -76,7 +76,7 @@ def test_the_time_begins_anew_with_each_return(cluster: Cluster) -> None:
     cluster.go("Minion_m_1")
     assert cluster.run() == ["Minion_m_1"]
     cluster.come("Minion_m_1")
-    cluster.go("Minion_m_1")  # and nobody looked meanwhile
+    cluster.go("Minion_m_1")  # and no check ran meanwhile
     assert cluster.run(2) == cluster.run(0.9) == ["Minion_m_1"]
     assert cluster.run(0.2) == []
 

@@ -63,7 +63,7 @@ def ask(cluster: EmbeddedCluster, sql: str, headers: dict[str, str], field: str 
 
 
 def test_queries_need_a_log_in_and_the_table(cluster: EmbeddedCluster) -> None:
-    for _ in range(3):  # soon answered the short way, where nobody asks for names
+    for _ in range(3):  # soon answered on the fast path, which does not ask for names
         assert ask(cluster, "SELECT count(*) FROM trips", ADMIN).json()["resultTable"]["rows"] == [[3]]
         assert ask(cluster, "SELECT count(*) FROM trips", GUEST).json()["resultTable"]["rows"] == [[3]]
         nobody = ask(cluster, "SELECT count(*) FROM trips", {})
@@ -186,4 +186,4 @@ def test_files_are_inserted_by_those_who_may_make_tasks(cluster: EmbeddedCluster
     refused = ask(cluster, insert, GUEST)
     assert (refused.status_code, "Permission denied" in refused.text) == (403, True), refused.text
     allowed = ask(cluster, insert, ADMIN).json()["exceptions"]
-    assert "gamay.ingest.allowed_uris" in allowed[0]["message"]  # which the controller says once it has let the sender in
+    assert "gamay.ingest.allowed_uris" in allowed[0]["message"]  # which the controller checks after authorisation

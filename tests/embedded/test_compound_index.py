@@ -170,7 +170,7 @@ def test_so_they_are_for_tables_of_any_config(tmp_path: Path, seed: int) -> None
         ("a <> 'v1' OR b = 2", None),
         ("a = 'v1' AND c = 0", None),
         ("a = 'v1' OR b = 2", None),
-        ("a = 'no such value' AND b = 2", None),  # its dictionary says so
+        ("a = 'no such value' AND b = 2", None),  # known from its dictionary
     ],
 )
 def test_a_conjunction_of_all_columns_is_answered_together(db: Database, where: str, shown: str | None) -> None:

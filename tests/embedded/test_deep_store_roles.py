@@ -123,7 +123,7 @@ def test_segments_come_from_s3_and_from_peers_while_it_is_away(
     team.restart(0, empty=True)
     team.restart(1, empty=True)
     eventually(lambda: team.count() == 200, team.count)
-    # away: a push is refused and leaves nothing; a server without copies asks the other one; one with copies needs nobody
+    # unavailable: a push is refused and leaves nothing; a server without copies asks the other; one with copies needs none
     s3.stop()
     third = make_segment("trips_2", list(range(50)))
     refused = team.push(third)
@@ -138,7 +138,7 @@ def test_segments_come_from_s3_and_from_peers_while_it_is_away(
     s3.start()
     assert team.push(third).status_code == 200
     eventually(lambda: team.count() == 250, team.count)
-    # what is deleted is set aside, and comes back to nobody
+    # deleted archives are set aside, and do not reappear
     assert team.http.delete("/segments/trips_OFFLINE/trips_2", params={"retention": "1d"}).status_code == 200
     eventually(lambda: team.count() == 200, team.count)
     store = team.controller._role.context.deep_store  # type: ignore[attr-defined]

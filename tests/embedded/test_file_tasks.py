@@ -169,7 +169,7 @@ def test_an_attempt_that_dies_after_its_push_is_not_repeated(fed: Fed, monkeypat
     debug = fed.ended(fed.schedule())
     assert "is already in segment trips_OFFLINE_" in debug["subtaskInfos"][0]["info"]
     fed.execute(inputDirURI=str(fed.folder))
-    eventually(lambda: fed.numbers() == [1, 1, 2, 2])  # what a user asks for is done, whatever there is
+    eventually(lambda: fed.numbers() == [1, 1, 2, 2])  # a run requested by a user is always executed
     assert len(done) == 2
 
 

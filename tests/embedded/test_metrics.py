@@ -122,7 +122,7 @@ def test_only_tables_that_are_there_are_counted(trips: Any, make_segment: Any) -
 
     server._on_segment_record(paths.SEGMENTS)  # as after a lost connection
     core.routing._on_segment_change(paths.SEGMENTS)
-    server._reconcile("PROPERTYSTORE", {"SEGMENTS"})  # whatever else is taken for a table
+    server._reconcile("PROPERTYSTORE", {"SEGMENTS"})  # anything else interpreted as a table
     assert tables(trips.cluster.server_url, "pinot_server_queries_total") == {"trips_OFFLINE"}
     assert tables(trips.cluster.broker_url, "pinot_broker_queries_total") == {"trips"}
     assert trips.controller.delete("/tables/trips").status_code == 200

@@ -360,7 +360,7 @@ def test_a_rebalance_that_died_with_its_controller_is_begun_again(team: Team) ->
     eventually(both_are_told)
     # the second takes its only step, for the new server loads nothing
     eventually(lambda: any(new in states for states in team.registry.must_get_ideal_state(TABLE).states.values()))
-    # the first one had only stood still: what it writes when it goes on is refused, and it says nothing more of itself
+    # the first one was only paused: its writes after it resumes are refused, and it reports nothing more
     ideal = team.registry.must_get_ideal_state(TABLE)
     team.rebalances._versions[job.id] = version  # its own thread may have found out, and ended
     with pytest.raises(FencedError):

@@ -377,6 +377,6 @@ def test_reload_builds_what_the_config_asks_for_now(trips: Any, make_segment: Ca
     assert after["numEntriesScannedInFilter"] == 0 < before["numEntriesScannedInFilter"]
     assert trips.rows("SELECT added, count(*), sum(n) FROM trips GROUP BY added") == [["none", 2000, float(sum(values))]]
     assert len(list((trips.data_dir / "server" / "trips_OFFLINE").iterdir())) == 1
-    # the record still tells the CRC of what was pushed, and a restart finds the rebuilt copy
+    # the record still has the CRC of the pushed archive, and a restart finds the rebuilt copy
     crc = http.get("/segments/trips/crc").json()["trips_0"]
     assert next((trips.data_dir / "server" / "trips_OFFLINE").iterdir()).name.startswith(f"trips_0__{crc}__")

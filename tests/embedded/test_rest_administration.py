@@ -137,7 +137,7 @@ def test_the_header_names_the_database(plain: EmbeddedCluster) -> None:
     assert api.delete("/databases/sales", params={"dryRun": False}).json()["deletedTables"] == ["sales.trips_OFFLINE"]
     assert api.get("/tables", headers=sales).json() == {"tables": []}
     assert api.delete("/databases/nowhere", params={"dryRun": True}).status_code == 404
-    assert api.delete("/databases/sales").status_code == 400  # dryRun must be said
+    assert api.delete("/databases/sales").status_code == 400  # dryRun is required
     api.delete("/schemas/sales.trips")
 
 

@@ -32,7 +32,7 @@ def test_every_answer_is_whole(processes: Cluster, make_segment: Callable[..., P
         _push(controller, make_segment(f"trips_{i}", list(range(100 * i, 100 * i + 100))))
     eventually(lambda: _is_whole(controller))
     eventually(lambda: _ask(broker)[0] == 400 and not _ask(broker)[1]["exceptions"], lambda: _ask(broker))
-    # the broker, too, has to know of the second replicas, of which no answer tells
+    # the broker, too, must know the second replicas, which no answer shows
     assert broker.http.put("/routing/trips").status_code == 200
     answers: list[tuple[int | None, Any]] = []
     stop = threading.Event()
@@ -58,5 +58,5 @@ def test_every_answer_is_whole(processes: Cluster, make_segment: Callable[..., P
     stop.set()
     for thread in threads:
         thread.join()
-    # a server that stands still is noticed after 3 s, and another asked while the query still has time
+    # a paused server is detected after 3 s, and another one queried before the deadline
     assert [answer for answer in answers if answer != (400, [])] == []

@@ -303,7 +303,7 @@ def test_patterns_are_looked_for_in_few_entries_at_once(tmp_path: Path, monkeypa
             monkeypatch.setattr("gamay.query.prepared.lookup._ENTRIES_MAX", few)
             monkeypatch.setattr("gamay.query.filter.entries.FEW_ENTRIES", 0)
             assert at_once("plain LIKE '%e.com/37'") == (few == 600)
-            assert at_once("found LIKE '%e.com/37'") == (few == 600)  # runs that every entry has tell nothing
+            assert at_once("found LIKE '%e.com/37'") == (few == 600)  # substrings that every entry contains select nothing
             assert at_once("found LIKE '%host037%'")
             assert at_once("plain LIKE 'host03%'") == (few == 600)  # ten of them
         assert not at_once(f"found LIKE '%host037{'%' * 60}'")
@@ -349,7 +349,7 @@ def test_answers_follow_the_table(tmp_path: Path) -> None:
 
         def changed(*, is_known: bool = False) -> list[tuple[Any, ...]]:
             assert (cluster.runner.fast_answer(sql.format(1)) is not None) is is_known
-            # the route may be rebuilt once more, by what is told late of the segments
+            # the route may be rebuilt once more, by late reports about the segments
             assert any(check(db, sql.format(1)) for _ in range(10))
             assert any(check(db, sql.format(2)) for _ in range(10))
             return db.sql(sql.format(1)).rows()

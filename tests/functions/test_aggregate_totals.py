@@ -114,7 +114,7 @@ def test_totals_of_what_is_not_null(batches: list[tuple[int, float]], needs: Nee
         if number == 3:
             totals.grow(9)
         nulls = rng.random(rows) < share
-        values = np.where(nulls, np.nan, rng.integers(-50, 50, rows).astype(float))  # what stands for a null must not count
+        values = np.where(nulls, np.nan, rng.integers(-50, 50, rows).astype(float))  # placeholders of nulls must not count
         operand = encoded(values, rng)
         target = threads if number == 4 else totals
         groups = rng.integers(0, 9 if number >= 3 else 5, rows).astype(np.uint8)

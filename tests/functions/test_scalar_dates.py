@@ -360,7 +360,7 @@ def test_every_twin_has_the_arguments_of_its_function() -> None:
         assert caught.value.code is ErrorCode.QUERY_VALIDATION
 
 
-# -- wrong constants, told before there are rows
+# -- wrong constants, reported before rows are read
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ COLUMNS: dict[str, Operand] = {
     "keys": Vector(DataType.STRING, pa.array(["k", "l", "l", "k", "k"]), np.array([0, 2, 4, 5], np.int32)),
     "vals": Vector(DataType.INT, np.array([1, 2, 3, 4], np.int32), np.array([0, 2, 4, 4], np.int32)),
     "i": Vector(DataType.INT, np.arange(3, dtype=np.int32)),
-    # null but for the first row; what stands at the place of null is not to be looked into
+    # null except for the first row; the placeholders of nulls must not be parsed
     "none": Vector(DataType.STRING, pa.array(['{"a": 1}', *['{"a": 9}'] * 2]), None, np.array([False, True, True])),
 }
 

@@ -122,4 +122,4 @@ for text in ("SELECT nosuch(km) FROM trips", "SELECT wild(driver) FROM trips", "
     assert "Function 'wild' of ('" in printed
     assert "KeyError" in printed
     assert "Function 'texty': a result is not INT" in printed
-    assert "Traceback" in printed  # the log tells where
+    assert "Traceback" in printed  # the log contains the location

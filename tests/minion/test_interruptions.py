@@ -60,7 +60,7 @@ def test_a_segment_that_is_replaced_meanwhile_is_left_alone(
 
     def upload_twice(task: TaskContext, built: Any, custom: Any, **options: Any) -> None:
         uploads.append(built.archive)
-        upload(task, built, custom, **options)  # somebody else was quicker
+        upload(task, built, custom, **options)  # another one was faster
         upload(task, built, custom, **options)
 
     monkeypatch.setattr(TaskContext, "upload", upload_twice)

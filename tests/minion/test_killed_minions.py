@@ -32,7 +32,7 @@ SCHEMA: dict[str, Any] = {
 }
 DAY = T0 // DAY_MS * DAY_MS
 BUCKETS = 5
-KILLS = BUCKETS - 1  # the first subtask is left alone, and tells how many moments there are
+KILLS = BUCKETS - 1  # the first subtask is not killed, and determines the number of moments
 
 
 class KilledError(BaseException):

@@ -31,7 +31,7 @@ def test_keys_are_forgotten_in_committed_segments(make_orders: Callable[..., Any
     job = orders.schedule_one("RefreshSegmentTask")
     ended(job)
     assert orders.segments() == names
-    # what no row is left of goes, but for the last one: it says where the stream goes on
+    # empty segments are deleted, except the last one, which holds the offset to continue from
     forget(*(f"k{number}" for number in range(30)))
     eventually(lambda: orders.query(rows) == [[0]])
     orders.schedule("PurgeTask")

@@ -33,7 +33,7 @@ STRFTIME = {
     "yyyy-MM-dd'T'HH:mm:ssZ": "%Y-%m-%dT%H:%M:%S%z",
     "yyyy'''y'": "%Y'y",
 }
-# patterns whose text says the time completely, to the given number of milliseconds
+# patterns whose text determines the time completely, to the given number of milliseconds
 COMPLETE = {
     "yyyy-MM-dd'T'HH:mm:ss.SSSZZ": 1,
     "yyyy-MM-dd HH:mm:ss.SSSSSS ZZ": 1,

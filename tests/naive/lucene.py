@@ -198,7 +198,7 @@ def _signed(part: Group, needs_all: bool) -> "list[tuple[str, Word | Near | Grou
     signs: list[tuple[str, Word | Near | Group]] = []
     for at, (operator, sign, inner) in enumerate(part.clauses):
         operator = operator if at else ""
-        # an operator also says something of the clause before it, though its own may be void
+        # an operator also applies to the clause before it, even if its own is void
         if signs and signs[-1][0] != "-" and (operator == "AND" or (operator == "OR" and needs_all)):
             signs[-1] = ("+" if operator == "AND" else "", signs[-1][1])
         if is_void(inner):

@@ -225,7 +225,7 @@ class History:
         ]
         for replica in replicas:
             replica._begin()
-        forcing = random.Random(f"{self.seed} forced")  # draws of its own, so that a seed stays what it is without it
+        forcing = random.Random(f"{self.seed} forced")  # separate draws, so that histories stay the same without them
         for replica in replicas if self.protects else ():
             replica.host = replace(replica.host, protects=lambda: True)
             replica._open()

@@ -189,7 +189,7 @@ _SUMS = "SELECT ms, meter, sum(watts) AS total, count(*) AS n FROM meters GROUP 
 
 
 def test_alone(meters: Meters) -> None:
-    # which of two readings of one hour is the last one, only their order in the table tells
+    # which of two readings of one hour is the last one depends only on their order in the table
     where = "WHERE id NOT IN (SELECT min(id) FROM meters GROUP BY ms, meter HAVING count(*) > 1)"
     single = [str(row[0]) for row in meters.duck_rows(f"SELECT id FROM meters {where}")]
     found = meters.rows(

@@ -29,7 +29,7 @@ def tables() -> Iterator[Any]:
         "name": np.char.add("n", np.char.zfill(devices.astype(str), 2)),
         "level": (number // 7_000 % 5) * 10 + rng.integers(0, 8, ROWS) / 4,  # raw, decimals
         "place": np.cumsum(rng.normal(size=ROWS)),  # raw, doubles
-        "most": np.where(number < 70_000, number // 100, rng.integers(0, 700, ROWS)),  # the last zones tell nothing
+        "most": np.where(number < 70_000, number // 100, rng.integers(0, 700, ROWS)),  # the last zones exclude nothing
         "gaps": pa.array(number // 50, mask=rng.random(ROWS) < 0.3),  # null here and there
         "any": rng.integers(0, 10, ROWS),
     }

@@ -98,7 +98,7 @@ def test_a_table_whose_merger_class_is_lost_stays_queryable(
     realtime.start()
     realtime.produce(10)
 
-    # the servers say why, and have told the controller that they stopped
+    # the servers report the reason, and have notified the controller that they stopped
     eventually(lambda: "cannot be imported" in str(realtime.rest("GET", "/tables/t_REALTIME/realtimeStatus")))
     eventually(lambda: "OFFLINE" in realtime.segments().values())
     assert realtime.rest("GET", "/tables/t/status?type=REALTIME")["ingestionStatus"]["ingestionState"] == "UNHEALTHY"

@@ -58,7 +58,7 @@ def test_segments_of_a_stream_are_merged_wherever_an_attempt_dies(
     merged = [name for name in visible["REALTIME"] if name.startswith("merged_1day_")]
     assert (len(merged), len(visible["REALTIME"])) == (2, 4)
     assert last in visible["REALTIME"]
-    with monkeypatch.context() as patch:  # it is over, and nobody has heard of it
+    with monkeypatch.context() as patch:  # it has ended, but was not reported
         (consuming,) = (name for name, state in realtime.segments().items() if state == "CONSUMING")
         realtime.produce(70)
         eventually(lambda: realtime.all_there() and realtime.segments()[consuming] == "ONLINE")

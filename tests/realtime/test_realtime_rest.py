@@ -101,7 +101,7 @@ def test_a_server_brings_a_segment_to_the_deep_store(
 def test_a_server_tells_what_was_reloaded(make_realtime: Callable[..., Any], eventually: Callable[..., None]) -> None:
     table = make_realtime(segment_rows=5)
     table.produce(12)
-    # the ideal state says ONLINE before the server has loaded what it completed
+    # the ideal state is ONLINE before the server has loaded the segment it completed
     eventually(lambda: len(httpx.get(f"{table.cluster.server_url}/tables/t_REALTIME/segments/crc").json()) == 2)
     url = f"{table.cluster.server_url}/controllerJob/reloadStatus/t_REALTIME"
     since = SYSTEM_CLOCK.now_ms() + 1
@@ -143,7 +143,7 @@ def test_the_ideal_state_of_a_table_that_consumes_is_mended(
     table.produce(12, 0)
     table.produce(3, 1)
     eventually(lambda: table.all_there() and list(table.segments().values()).count("ONLINE") == 2)
-    # where a segment is to be that no server has reported yet, nobody could tell
+    # the location of a segment that no server has reported yet is unknown
     eventually(lambda: table.rest("GET", "/tables/t/externalview")["REALTIME"].keys() == table.segments().keys())
     before = table.segments()
     path, store = "/PinotCluster/IDEALSTATES/t_REALTIME", table.cluster.core.registry.store

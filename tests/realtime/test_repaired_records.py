@@ -24,7 +24,7 @@ from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import open_topic
 
 SEGMENTS = "/PinotCluster/PROPERTYSTORE/SEGMENTS/t_REALTIME/"
-# set anew, or learnt again, where they cannot be read
+# reset, or recomputed, if they cannot be read
 OF_NO_CONSEQUENCE = ("push_time_ms", "creation_time_ms", "end_decided_ms", "flush_threshold_rows", "stop_reason", "custom")
 
 
@@ -89,7 +89,7 @@ def test_each_field_is_made_anew_as_it_was(stored: tuple[Path, dict[str, bytes]]
                     assert comparable(found) == comparable(before), (path, what)
                     damaged += 1
             cluster.registry.store.set(path, value, None)
-    assert {number for number, _, _ in undecided} == {0}  # of which no segment before tells where it begins
+    assert {number for number, _, _ in undecided} == {0}  # whose start no earlier segment determines
     for _, what, told in undecided:
         assert "simpleFields" in what or what.startswith("b"), what
         assert "its start offset is neither in it" in told, what

@@ -60,7 +60,7 @@ def test_a_message_becomes_a_row_once_the_table_takes_it(make_realtime: MakeReal
         ("1", "UNCONVERTIBLE", base64.b64encode(b"b").decode()), ("2", "UNCONVERTIBLE", None),
     ]  # fmt: skip
 
-    # whoever consumes the segment anew reads the first copy, too
+    # a server that consumes the segment again reads the first copy, too
     (refused,) = replay(table, "1")["notReplayed"]
     assert "is not committed yet" in refused["reason"]
     table.table["ingestionConfig"]["transformConfigs"] = [MENDED]

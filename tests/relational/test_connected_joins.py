@@ -31,7 +31,7 @@ def test_columns_keep_the_order_of_the_statement(twins: Twins) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        # nothing says how these are joined
+        # no condition joins these
         "SELECT i.item, p.shop, j.kind FROM items i, shops p, items j WHERE i.item = j.item LIMIT 100000",
         # a partner of all, beside an outer join that stays as it is
         "SELECT i.item, p.shop, s.id FROM items i CROSS JOIN shops p LEFT JOIN sales s "

@@ -26,7 +26,7 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
 
 @pytest.mark.parametrize(("name", "sql"), queries("tpch.sql").items())
 def test_answers(tpch: Twins, name: str, sql: str) -> None:
-    # a query of one table has ten rows unless it says otherwise
+    # a query of one table returns ten rows by default
     mine = tpch.db.sql(sql if "LIMIT" in sql else f"{sql}\nLIMIT 1000000").rows()
     assert same(mine, tpch.duck.execute(sql).fetchall()), name
     assert mine, name

@@ -256,7 +256,7 @@ def test_no_greeting_and_a_foreign_one() -> None:
 def test_calls_do_not_wait_for_a_machine_that_is_silent_until_it_is_back() -> None:
     async def test() -> None:
         made = World(PATIENT)
-        made.socket.listen()  # nobody accepts, as on a machine that hangs
+        made.socket.listen()  # no process accepts, as on a machine that hangs
         channel = Channel("127.0.0.1", made.port, "client", HURRIED)
         with pytest.raises(NotSentError, match=r"did not answer within 0\.5 s"):
             await channel.call([b"echo"], 15)

@@ -104,4 +104,4 @@ def test_bitmaps_are_those_that_the_library_writes(docs):
     for _ in range(200):
         damaged = raw.copy()
         damaged[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
-        is_roaring(damaged, bound, len(docs))  # reads no byte beyond the end, whatever it says
+        is_roaring(damaged, bound, len(docs))  # reads no byte beyond the end, whatever its contents

@@ -574,7 +574,7 @@ class SimServer:
             self.loaded[segment] = (copy.start, copy.end)
             return
         if consumer is None:
-            # Its end is decided, but nobody has stored it: consume exactly its rows once more, and see who has to.
+            # Its end is decided, but it was not stored: consume exactly its rows again, and see which replica must commit.
             consumer = self._consumer(segment, record)
         end, now = IntegerOffset(int(record.end_offset)), self.sim.scheduler.now_ms
         if record.status == DONE:

@@ -92,7 +92,7 @@ class Table:
         if server in self.alive:
             self.alive.discard(server)
         else:
-            self.loaded[server] = {}  # loads anew, one segment after the other
+            self.loaded[server] = {}  # reloads, one segment after the other
             self.alive.add(server)
 
     def rebalance(self) -> None:

@@ -27,7 +27,7 @@ def test_a_paused_table_commits_what_it_has_and_goes_on_when_it_is_resumed(table
     table.commit(first, 30, 30)
     assert table.http.get("/tables/t/pauseStatus").json()["consumingSegments"] == [table.consuming(1)]
     table.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
-    # What is still consumed is told again: its server may have been restarted.
+    # The servers of consuming segments are notified again, as they may have been restarted.
     assert _messages(table, "a")[-1] == [table.consuming(1)]
     assert len(table.ideal().states) == 2
     resumed = table.http.post("/tables/t_REALTIME/resumeConsumption").json()

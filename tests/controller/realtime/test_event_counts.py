@@ -41,10 +41,10 @@ def test_commits_that_are_given_up_are_counted_once(table: Any) -> None:
     segment = table.consuming()
     assert table.ask("segmentConsumed", segment, 100, reason="rowLimit")["status"] == "COMMIT"
     assert counted(table) == {}
-    assert table.ask("segmentCommitStart", segment, 90)["status"] == "HOLD"  # the winner has other rows: all begins anew
+    assert table.ask("segmentCommitStart", segment, 90)["status"] == "HOLD"  # the winner has other rows: it starts again
     assert table.ask("segmentConsumed", segment, 100, reason="rowLimit")["status"] == "COMMIT"
     assert counted(table) == {"llcStateMachineAborts": 1}
-    table.ask("segmentStoppedConsuming", segment, 100, reason="boom")  # nobody else would commit
+    table.ask("segmentStoppedConsuming", segment, 100, reason="boom")  # no other replica would commit
     assert counted(table) == {"llcStateMachineAborts": 2}
     table.commit(table.consuming(1), 10, 10)
     assert counted(table) == {"llcStateMachineAborts": 2}
@@ -79,12 +79,12 @@ def test_partitions_that_were_never_consumed_are_counted_until_they_are(table: A
     open_topic(table.folder / "streams", "events").alter(TopicConfig(5))
     assert new_partitions() == 3
     table.http.post("/tables/t/pauseConsumption")
-    assert new_partitions() == 0  # nobody expects them to be consumed
+    assert new_partitions() == 0  # they are not expected to be consumed
     table.http.post("/tables/t/resumeConsumption")
     table.role.realtime.validate(TABLE)
     assert new_partitions() == 0
     shutil.rmtree(table.folder / "streams")
-    assert new_partitions() is None  # nobody knows
+    assert new_partitions() is None  # unknown
     assert counted(table) == {"partitionGroupMetadataFetchError": 1}
 
 

@@ -122,7 +122,7 @@ def test_without_pauses_the_commit_starts_before_the_build() -> None:
     consumer.built()
     assert consumer.next(CREATED_MS) == m.Upload()
     consumer.uploaded(None, CREATED_MS)
-    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)  # nobody else has to have what was built
+    assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)  # no other replica needs to have the built segment
     assert consumer.has_all_rows  # so the next segment need not wait
     consumer.go_online(100, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Serve()
@@ -274,7 +274,7 @@ def test_random_conversations(data: st.DataObject, pauseless: bool) -> None:
         elif isinstance(action, m.Wait) and action.until_ms is not None:
             assert action.until_ms > now_ms
             now_ms = action.until_ms
-    # whatever was said, the transition to ONLINE leads out
+    # from any state, the transition to ONLINE ends consumption
     end = committed_at if committed_at >= 0 else consumer.offset + data.draw(st.integers(-5, 5))
     consumer.go_online(end, now_ms)
     for _ in range(10):

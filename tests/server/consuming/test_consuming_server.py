@@ -151,7 +151,7 @@ def test_a_permanent_error_is_reported(make_world: MakeWorld, eventually: Eventu
     _, request = world.controller.asked[-1]
     assert "the message at offset 3 cannot become a row" in request.reason
     assert world.server.consumers.consumers(TABLE)[segment].state is ConsumerState.ERROR
-    assert world.count() == 3  # until the controller says otherwise
+    assert world.count() == 3  # until the controller responds otherwise
     assert world.server.consumers.status(TABLE)["numPermanentErrors"] == 1
     world.registry.update_ideal_state(TABLE, lambda ideal: ideal.with_segments({segment: {"Server_a_1": "OFFLINE"}}))
     eventually(lambda: not world.server.consumers.consumers(TABLE))
