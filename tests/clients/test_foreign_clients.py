@@ -1,6 +1,6 @@
 """Unmodified third-party clients, and the calls of those that cannot be obtained.
 
-`python tools/get_clients.py` fetches them; what is not there is skipped, and nothing is fetched here.
+`python tools/get_clients.py` fetches them; tests of missing clients are skipped, and nothing is fetched here.
 """
 
 import json

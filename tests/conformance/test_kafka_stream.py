@@ -1,4 +1,4 @@
-"""Features of Kafka alone: transactions, compaction, partitions by name, brokers that join and leave."""
+"""Features that only Kafka has: transactions, compaction, partitions by name, brokers that join and leave."""
 
 import time
 from typing import Any

@@ -1,6 +1,6 @@
 """SIGKILL at random moments: acknowledged pushes are queryable, others are complete or absent.
 
-`GAMAY_KILLS` says how many times each test kills.
+`GAMAY_KILLS` is the number of kills per test.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Thousands of abnormal queries: each is answered in time, with a suitable code and message.
 
-`GAMAY_FUZZ_INPUTS` is their number and `GAMAY_FUZZ_SEED` chooses others. They run in a process of their own, so that its
-death is told with the input that caused it.
+`GAMAY_FUZZ_INPUTS` is their number and `GAMAY_FUZZ_SEED` chooses others. They run in a separate process, so that its
+death is reported with the input that caused it.
 """
 
 import json

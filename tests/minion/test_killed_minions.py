@@ -1,8 +1,8 @@
 """Minions killed during work: another one completes the subtask, and the dead one leaves nothing behind.
 
-A kill is an exception that nobody catches, raised in the thread of the attempt before or after one of its requests; then the
-worker's session ends, and another worker begins. The moments are drawn from a seed. What a real SIGKILL does to processes is
-`python -m benchmarks.minion_chaos`.
+A kill is an exception that no code catches, raised in the thread of the attempt before or after one of its requests; then
+the worker's session ends, and another worker starts. The moments are drawn from a seed. `python -m benchmarks.minion_chaos`
+kills real processes by SIGKILL.
 """
 
 import random

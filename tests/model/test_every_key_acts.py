@@ -1,8 +1,8 @@
 """Every key that a user may write is read by code that uses it, or reported as without effect.
 
-Which keys are read is found in the source: an access of the attribute, outside the modules that parse, validate or tell,
-on something that holds the key's section. What holds a section is told by names: those of attributes and parameters, what
-they were assigned from, and their annotations. A key that is read nowhere must be named by the warnings of a config that
+Which keys are read is found in the source: an access of the attribute, outside the modules that parse, validate or report,
+on an object that holds the key's section. Such objects are recognised by the names of attributes and parameters, by the
+values assigned to them, and by their annotations. A key that is read nowhere must be named by the warnings of a config that
 has it.
 """
 

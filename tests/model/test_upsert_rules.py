@@ -1,6 +1,6 @@
 """Every rule of upsertConfig, dedupConfig and their tasks, with the exact message for its violation.
 
-upsert_rules.json has the cases: each changes one thing of a config that is accepted; `…+` appends, null removes.
+upsert_rules.json has the cases: each changes one key of a valid config; `…+` appends, null removes.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """Random queries on all flights of 2013 against DuckDB: large segments, which several threads read in blocks.
 
-The reference evaluator asks a few of these flights all that the language has; here the amount is what matters.
+The reference evaluator covers the whole language on a few of these flights; here the volume matters.
 """
 
 import random

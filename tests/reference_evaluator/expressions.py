@@ -1,7 +1,7 @@
 """Random expressions of every type over the columns of a table.
 
-Two sources of randomness: `shape` decides what is written, `pick` only which constants stand in it. So one shape with other
-constants is the same template to the plan cache.
+Two sources of randomness: `shape` determines the expression, `pick` only its constants. So one shape with other constants is
+the same template to the plan cache.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Random queries against a row-by-row evaluator: every answer, with its types, order and statistics, however it is stored.
 
-GAMAY_GENERATED_QUERIES=20000 checks so many; what disagrees is told by its seed.
+GAMAY_GENERATED_QUERIES=20000 checks that many; disagreements are reported by seed.
 """
 
 import random

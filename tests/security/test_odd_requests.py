@@ -1,6 +1,6 @@
 """Odd names, odd JSON and odd values at every documented route: refused with a message, never a defect (500).
 
-`GAMAY_ODD_REQUESTS` is the number of requests (3,000); each route is asked in turn, by a fixed seed.
+`GAMAY_ODD_REQUESTS` is the number of requests (3,000), sent to each route in turn, with a fixed seed.
 """
 
 import logging

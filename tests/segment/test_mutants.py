@@ -1,6 +1,6 @@
 """Segments with valid checksums and an invalid structure are refused; those that open can be read completely.
 
-`GAMAY_SEGMENT_MUTANTS=100000` tries that many, other than those of the suite.
+`GAMAY_SEGMENT_MUTANTS=100000` tries that many others than the suite does.
 """
 
 import json

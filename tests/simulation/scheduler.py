@@ -1,7 +1,7 @@
 """Virtual time, and processes that can be paused or killed between any two of their accesses to the metadata store.
 
-A controller's work runs on a borrowed thread, but never at the same time as anything else: the thread and the scheduler
-hand one baton to each other. So a run is a function of its seed.
+A controller's work runs on a separate thread, but never concurrently with anything else: the thread and the scheduler
+alternate. So a run is a function of its seed.
 """
 
 import heapq

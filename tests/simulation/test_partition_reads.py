@@ -1,7 +1,7 @@
 """Tables with primary keys while servers die, load, commit and are exchanged: no query splits a partition among servers.
 
-What a broker does is the real thing: from (old) views of the cluster to candidates, from these to what is asked of whom, and
-what is asked instead of servers that fail or lack segments. `GAMAY_SIMULATION_SEEDS` says how many histories.
+The broker's code is the real one: from (old) views of the cluster to candidates, from these to the segments requested from
+each server, and to replacements for servers that fail or lack segments. `GAMAY_SIMULATION_SEEDS` is the number of histories.
 """
 
 import os

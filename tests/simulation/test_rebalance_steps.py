@@ -1,5 +1,5 @@
-"""Random tables are moved between random sets of servers, whose transitions come in any order; what must hold is checked at
-every moment. `GAMAY_SIMULATION_SEEDS` says how many histories (300 unless told)."""
+"""Random tables are moved between random sets of servers, with transitions in any order; the invariants are checked at every
+moment. `GAMAY_SIMULATION_SEEDS` is the number of histories (300 by default)."""
 
 import random
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """A server under random ideal states, failing loads, refreshed segments, resets and lost sessions.
 
-Whatever happens: it reports only what it has, each change of a reported state is one that Helix's state model allows (or two
-of them at once), and when the storm is over it serves exactly what the ideal state wants.
+At any time it reports only segments that it has; each change of a reported state is one or two transitions of Helix's state
+model; and after the faults it serves exactly the segments of the ideal state.
 """
 
 import random

@@ -2,7 +2,7 @@
 
     SPARK_REMOTE=sc://HOST:PORT python -m tests.spark.connect_paths CONTROLLER FOLDER
 
-Prints one line of JSON: what each path came to, by name.
+Prints one line of JSON: the result of each path, by name.
 """
 
 import json

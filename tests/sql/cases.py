@@ -1,7 +1,7 @@
 """The `.test` files: SQL and its expected output.
 
-A case is its kind, the SQL, a line `----`, and what comes out, up to a blank line. Lines that begin with # between cases are
-comments. `--update` of pytest writes anew what comes out; review the difference.
+A case is its kind, the SQL, a line `----`, and the output, up to a blank line. Lines that begin with # between cases are
+comments. `--update` of pytest rewrites the output; review the difference.
 """
 
 from collections.abc import Callable, Collection

@@ -1,7 +1,7 @@
 """Small tables in every form of storage.
 
 A table is `tables/NAME.json`, with its schema, and the `tableIndexConfig` of the form `sealed`, and `tables/NAME.jsonl`, its
-rows. They lie in two segments, which are asked as two servers would be; the form `database` goes all the way of a query.
+rows. They are in two segments, queried like two servers; the form `database` runs the complete path of a query.
 """
 
 import json
