@@ -42,7 +42,7 @@ def test_bad_option_texts(text: str) -> None:
 def test_options_of_pinot_are_known_and_checked(name: str, good: str, bad: str) -> None:
     assert request_options({"queryOptions": f"{name.lower()}={good}"}) == {name: good}
     check_options({name: good})
-    with pytest.raises(QueryError, match=f"The query option {name} is"):
+    with pytest.raises(QueryError, match=f"The query option {name} must be"):
         check_options({name: bad})
 
 
