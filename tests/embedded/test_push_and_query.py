@@ -356,7 +356,7 @@ def test_a_batch_of_a_writer_is_shown_once(trips: Any, make_segment: Callable[..
     for name, number in (("new_1", 4), ("new_2", 3)):
         refused = show(name, number)
         assert refused.status_code == 409
-        assert f"batch {number} of writer w is in table trips_OFFLINE: the last one is 4" in refused.json()["error"]
+        assert f"batch {number} of writer w is already in table trips_OFFLINE: the last one is 4" in refused.json()["error"]
     assert show("new_3", "5").status_code == 400
     assert show("new_4", 5).status_code == 200
     assert trips.controller.get("/segments/trips/lineage", params=params).json()["writers"] == {"w": 5}

@@ -62,4 +62,4 @@ def test_as_many_requests_a_second_as_are_allowed() -> None:
     get = {"method": "GET"}
     found = ask(limits, get, get, get, {**get, "url": "/health"}, clock=clock)
     assert [status for status, _ in found] == [200, 200, 429, 200]
-    assert "more than 2 requests a second" in found[2][1]
+    assert "more than 2 requests per second" in found[2][1]
