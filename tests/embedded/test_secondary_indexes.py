@@ -59,7 +59,7 @@ def test_answers_are_those_of_scans(tmp_path: Path, null_handling: bool) -> None
 def test_options_name_indexes_that_there_are(tmp_path: Path) -> None:
     with gamay.connect(tmp_path / "db") as db:
         db.create_table("t", pd.DataFrame({"s": ["a"], "n": [1]}))
-        with pytest.raises(gamay.QueryError, match=r"skipIndexes is of the form column=kind.*not 's=nonsense'"):
+        with pytest.raises(gamay.QueryError, match=r"skipIndexes must be of the form column=kind.*not 's=nonsense'"):
             db.sql("SELECT COUNT(*) FROM t WHERE s LIKE '%a%'", skipIndexes="s=nonsense")
 
 
