@@ -168,6 +168,20 @@ def test_words_are_those_of_the_vocabulary() -> None:
     assert not found, "\n".join(found)
 
 
+def test_log_messages_have_an_argument_for_each_conversion() -> None:
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("_log.", "self._log."))):
+                continue
+            message, *arguments = node.args or [None]
+            if isinstance(message, ast.Constant) and isinstance(message.value, str):
+                conversions = re.findall(r"%[-#0 +]*\d*(?:\.\d+)?[a-z]", message.value.replace("%%", ""))
+                if len(conversions) != len(arguments):
+                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}: {message.value}")
+    assert wrong == []
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_modules_and_functions_stay_small(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ class ReadAnswers(HttpToolsProtocol):
                 self._note(left)
                 self._watch(left)
             else:
-                _log.warning("%%s read nothing of a response for %.0f s: closing the connection", self.client, STALLED_S)
+                _log.warning("%s read nothing of a response for %.0f s: closing the connection", self.client, STALLED_S)
                 self.transport.abort()
 
         self._look = self.loop.call_later(STALLED_S, look)
