@@ -155,8 +155,8 @@ def test_a_header_of_its_own_counts_more_than_a_cookie_without_its_token(client:
     [
         ('{"username": "root", "password": "root-pw"}', "text/plain", 400, "must be application/json"),
         ('{"username": "root"}', "application/json", 400, "a log-in is"),
-        ('{"username": "root", "password": "wrong"}', "application/json", 401, "another password"),
-        ('{"username": "root:root-pw", "password": ""}', "application/json", 401, "another password"),
+        ('{"username": "root", "password": "wrong"}', "application/json", 401, "password is wrong"),
+        ('{"username": "root:root-pw", "password": ""}', "application/json", 401, "password is wrong"),
         ("[1]", "application/json", 400, "must be a JSON object"),
     ],
 )
