@@ -19,7 +19,7 @@ _ENTRIES_SAVED = 2
 _TIME_SAVED = 1.5
 _MEASURABLE_MS = 1.0
 # Indexes that a segment keeps while others are tried.
-_KEPT = ("inverted", "range", "bloom", "compound_inverted")
+_KEPT = ("inverted", "range", "bloom")
 
 
 @app.command("advise")
@@ -60,7 +60,7 @@ def _share(segment: Any, conditions: Sequence[Any]) -> float:
 def _print_measured(segment: Any, found: Any) -> set[str]:
     """Build all candidates for a segment, and print the savings of each; return the queries that benefit."""
     from gamay.base.clock import SYSTEM_CLOCK
-    from gamay.query.advice.indexes import COMPOUND
+    from gamay.model.index.kinds import COMPOUND_INVERTED
     from gamay.query.layout.rebuild import TableLayout, rebuild
     from gamay.query.startree.advice import schema_of
     from gamay.segment.read.reader import open_segment
@@ -86,7 +86,7 @@ def _print_measured(segment: Any, found: Any) -> set[str]:
                     helpful.append(one)
             if helpful:
                 helped.add(sql)
-                compounds = [one for one in tried if one.kind == COMPOUND]
+                compounds = [one for one in tried if one.kind == COMPOUND_INVERTED]
                 needless = found.covered[sql] if compounds and set(compounds) <= set(helpful) else ()
                 worth |= dict.fromkeys(one for one in helpful if one not in needless)
         if worth:
@@ -127,21 +127,23 @@ def _skipping(indexes: Sequence[Any], but: Any = None) -> dict[str, str]:
 
 def _present(segment: Any) -> list[Any]:
     """Return the indexes that a segment has."""
-    from gamay.query.advice.indexes import COMPOUND, Candidate
+    from gamay.model.index.kinds import COMPOUND_INVERTED
+    from gamay.query.advice.indexes import Candidate
 
     own = [Candidate((name,), kind) for name, column in segment.info.columns.items() for kind in column.index_sizes()]
     for stored in segment.indexes:
         columns = stored.declaration.columns
-        apart = [tuple(sorted(columns))] if stored.kind == COMPOUND else [(name,) for name in columns]
+        apart = [tuple(sorted(columns))] if stored.kind == COMPOUND_INVERTED else [(name,) for name in columns]
         own.extend(Candidate(columns, stored.kind) for columns in apart)
     return own
 
 
 def _config(info: Any, present: Sequence[Any], new: Sequence[Any]) -> Any:
     """Return a table config for a segment's present storage with additional indexes."""
+    from gamay.model.index.kinds import COMPOUND_INVERTED
     from gamay.model.table.table_config import TableConfig
 
-    settings = _settings([*(one for one in present if one.kind in _KEPT), *new])
+    settings = _settings([*(one for one in present if one.kind in (*_KEPT, COMPOUND_INVERTED)), *new])
     raw = [name for name, column in info.columns.items() if column.id_bits is None]
     document = TableConfig.offline("t").to_json() | settings
     document["tableIndexConfig"] = {"noDictionaryColumns": raw, **settings.get("tableIndexConfig", {})}
@@ -150,11 +152,11 @@ def _config(info: Any, present: Sequence[Any], new: Sequence[Any]) -> Any:
 
 def _settings(indexes: Sequence[Any]) -> dict[str, Any]:
     """Return the settings of a table config that declare some indexes."""
-    from gamay.query.advice.indexes import COMPOUND
+    from gamay.model.index.kinds import COMPOUND_INVERTED
 
-    compounds = [{"columns": list(one.columns)} for one in indexes if one.kind == COMPOUND]
+    compounds = [{"columns": list(one.columns)} for one in indexes if one.kind == COMPOUND_INVERTED]
     by_column: dict[str, dict[str, Any]] = {}
-    for one in (one for one in indexes if one.kind != COMPOUND):
+    for one in (one for one in indexes if one.kind != COMPOUND_INVERTED):
         by_column.setdefault(one.columns[0], {})[one.kind] = {}
     settings: dict[str, Any] = {}
     if by_column:

@@ -75,17 +75,14 @@ class Literal:
         """Whether it is NULL, of any type."""
         return self.value is None
 
-    @property
-    def is_nan(self) -> bool:
-        """Whether it is not a number, which does not equal itself."""
-        return self.value != self.value
-
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__ or not isinstance(other, Literal):
             return NotImplemented
-        if self.type is not other.type or (self.value != other.value and not (self.is_nan and other.is_nan)):
+        if self.type is not other.type:
             return False
-        return not isinstance(self.value, float | Decimal) or str(self.value) == str(other.value)
+        if isinstance(self.value, float | Decimal):
+            return str(self.value) == str(other.value)
+        return bool(self.value == other.value)
 
     def __hash__(self) -> int:
         value = self.value

@@ -97,7 +97,7 @@ class Parameter(Literal):
         return self.plain() == other
 
     def __hash__(self) -> int:
-        return hash((_VALUE.__get__(self), self.type))
+        return hash(self.plain())
 
 
 def computed(compute: Callable[..., Expression], *args: Literal) -> Expression:

@@ -69,14 +69,14 @@ class ControllerProcess(RoleProcess):
         self._role.lead()
         self._role.task_lead.start()
         self._periodic.start()
-        threading.Thread(target=self._mend_at_once, name="lead-repair", daemon=True).start()
+        threading.Thread(target=self._try_repair, name="lead-repair", daemon=True).start()
 
     def _resign(self) -> None:
         self._periodic.stop()
         self._role.task_lead.stop()
         self._role.resign()
 
-    def _mend_at_once(self) -> None:
+    def _try_repair(self) -> None:
         try:
             self._repair()
         except Exception:  # noqa: BLE001 - it is tried again in the next interval

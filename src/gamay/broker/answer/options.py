@@ -65,12 +65,10 @@ def option_warnings(mode: str, options: Mapping[str, str], sent: Container[str])
 
 
 def skipping_warnings(options: Mapping[str, str], table: str, schemas: Sequence[Schema]) -> list[str]:
-    """Return a sentence for each column of which a query says what is not used, and that a table does not have.
+    """Return a sentence for each column in `skipIndexes` that a table does not have.
 
-    schemas: those of the table's halves. What begins with $ is derived by an index, so that segments may have it.
+    schemas: those of the table's halves. Names that begin with $ are exempt: indexes derive such columns.
     """
-    if SKIP_INDEXES not in options:
-        return []
     known = {name for schema in schemas for name in schema.column_names}
     return [
         f"The query option '{SKIP_INDEXES}' names '{column}', which is not a column of {table}.{nearest(column, known)}"

@@ -23,7 +23,7 @@ from gamay.model.table.table_name import database_of, raw_table_name
 from gamay.query.bind.binder import NO_SCHEMA, BoundQuery, bind
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
-from gamay.sql.options.option_values import flag
+from gamay.sql.options.option_values import SKIP_INDEXES, flag
 from gamay.sql.overrides import approximated, overridden
 from gamay.sql.query import Query
 
@@ -80,9 +80,9 @@ class QueryPlanner:
         if not routes:
             pending.bound = bind(query, NO_SCHEMA)
             return
-        if query.options:
-            told = skipping_warnings(query.options, raw_table_name(routes[0].table), [route.schema for route in routes])
-            pending.warnings = (*pending.warnings, *told)
+        if SKIP_INDEXES in query.options:
+            table, schemas = raw_table_name(routes[0].table), [route.schema for route in routes]
+            pending.warnings = (*pending.warnings, *skipping_warnings(query.options, table, schemas))
         turn = pending.turn = self.turn(pending)
         if len(routes) == 1:
             pending.statement, pending.bound = routes[0].statements.bind(query)

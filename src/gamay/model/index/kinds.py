@@ -5,8 +5,10 @@ from importlib.metadata import entry_points
 
 ENTRY_POINT_GROUP = "gamay.index_types"
 
+COMPOUND_INVERTED = "compound_inverted"
+
 _BUILT_IN: Mapping[str, str] = {
-    "compound_inverted": "gamay.segment.secondary.compound:COMPOUND",
+    COMPOUND_INVERTED: "gamay.segment.secondary.compound:COMPOUND",
     "fst": "gamay.segment.secondary.fst:FST",
     "ifst": "gamay.segment.secondary.fst:IFST",
     "text": "gamay.segment.secondary.text.index_type:TEXT",
@@ -15,7 +17,7 @@ _BUILT_IN: Mapping[str, str] = {
     "vector": "gamay.segment.secondary.vector.index_type:VECTOR",
 }
 
-KINDS_OF_TABLES = ("compound_inverted",)
+KINDS_OF_TABLES = (COMPOUND_INVERTED,)
 """The kinds that only `tableIndexConfig` declares, as they do not belong to a single column."""
 
 INSTALLED_TYPES: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError
 from gamay.model.index.indexing import FieldConfig, H3Config, IndexingConfig
 from gamay.model.index.json_index import JsonIndexConfig, json_index_config, of_properties, written
-from gamay.model.index.kinds import KINDS_OF_TABLES, SECONDARY_TYPES
+from gamay.model.index.kinds import COMPOUND_INVERTED, KINDS_OF_TABLES, SECONDARY_TYPES
 from gamay.model.index.vector_index import VectorConfig
 from gamay.model.parse import read_document
 from gamay.model.schema.schema import Schema
@@ -49,7 +49,7 @@ def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclarat
         for declaration in _of_column(config.indexing, config.field_config(spec.name), spec.name)
     )
     texts = (IndexDeclaration("text", tuple(columns), build_settings(columns)) for columns in text_indexes(config))
-    compounds = (IndexDeclaration("compound_inverted", one.columns, {}) for one in config.indexing.compound_inverted_indexes)
+    compounds = (IndexDeclaration(COMPOUND_INVERTED, one.columns, {}) for one in config.indexing.compound_inverted_indexes)
     return (*of_columns, *texts, *compounds)
 
 

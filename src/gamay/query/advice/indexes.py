@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call
+from gamay.model.index.kinds import COMPOUND_INVERTED
 from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.advice.compound import Share, best_together
@@ -13,7 +14,6 @@ from gamay.query.bind.predicate import And, Filter, In, Leaf, Match, Not, Range,
 from gamay.segment.encode.metadata import SegmentMetadata
 from gamay.sql.parser import parse_query
 
-COMPOUND = "compound_inverted"
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP)
 # secondary indexes by the function that they support
 _BY_FUNCTION = {"like": "fst", "regexplike": "fst", "jsonmatch": "json", "textmatch": "text"}
@@ -29,7 +29,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An index that may help. kind: `inverted`, `range`, or the kind of a secondary index; columns: one but for COMPOUND."""
+    """An index that may help. kind: `inverted`, `range`, or that of a secondary index; columns: one, or several."""
 
     columns: tuple[str, ...]
     kind: str
@@ -81,7 +81,7 @@ def candidates(
         for whole in (bound.filter, *(narrowed(bound.filter, part) for part in bound.filters)):
             for parts in _conjunctions(whole):
                 if best := best_together(_compared(parts, schema, facts), share):
-                    together.append(Candidate(tuple(sorted(one.column for one in best)), COMPOUND))
+                    together.append(Candidate(tuple(sorted(one.column for one in best)), COMPOUND_INVERTED))
                     leaves = {leaf: None for leaf in leaves if leaf not in best}
         found.by_query[sql] = tuple(dict.fromkeys([*alone.values(), *together]))
         found.covered[sql] = frozenset(alone.values()) - {alone[leaf] for leaf in leaves if leaf in alone}

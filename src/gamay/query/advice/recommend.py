@@ -9,9 +9,10 @@ from math import prod
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
+from gamay.model.index.kinds import COMPOUND_INVERTED
 from gamay.model.schema.schema import Schema
 from gamay.model.types import FieldRole
-from gamay.query.advice.indexes import COMPOUND, Candidate, Candidates, candidates
+from gamay.query.advice.indexes import Candidate, Candidates, candidates
 from gamay.query.bind.predicate import In
 from gamay.query.startree.advice import ColumnSize, advise
 
@@ -43,11 +44,11 @@ def recommend(document: Any) -> dict[str, Any]:
     found = candidates(weights, schema, {}, share)
     votes = _votes(found.by_query, weights)
     sorted_column = _sorted_column(votes, schema)
-    compounds = [one for one in votes if one.kind == COMPOUND]
+    compounds = [one for one in votes if one.kind == COMPOUND_INVERTED]
     lists: dict[str, list[str]] = {name: [] for name in _LISTS.values()}
     needed = {sql: [one for one in wanted if one not in found.covered[sql]] for sql, wanted in found.by_query.items()}
     for one in _votes(needed, weights):
-        if one.kind != COMPOUND and (one.columns != (sorted_column,) or one.kind not in ("inverted", "range")):
+        if one.kind != COMPOUND_INVERTED and (one.columns != (sorted_column,) or one.kind not in ("inverted", "range")):
             lists[_LISTS[one.kind]].extend(one.columns)
     inverted = [column for one in votes if one.kind == "inverted" for column in one.columns]
     compared = [column for column in inverted if cardinalities.get(column, 0) >= _MANY_VALUES]

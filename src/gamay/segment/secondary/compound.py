@@ -20,6 +20,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import InvalidConfigError
+from gamay.model.index.kinds import COMPOUND_INVERTED
 from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferMeta, BufferWriter
 from gamay.segment.encode.forward import id_dtype
@@ -28,7 +29,6 @@ from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.spi import Ids, IndexSource, SecondaryIndex
 
 _log = logging.getLogger(__name__)
-_KIND = "compound_inverted"
 _COMBINATIONS = "combinations"
 _DOCS = "docs"
 # Least average number of rows per combination for which the index is built.
@@ -39,7 +39,7 @@ _NUMBERS_MAX = 1 << 63
 class CompoundIndexType:
     """Implements `IndexType` for single-value columns with dictionaries."""
 
-    kind = _KIND
+    kind = COMPOUND_INVERTED
     needs = None
     extra = None
     of_blocks = False
@@ -78,7 +78,8 @@ class CompoundIndexType:
             return
         file, buffers = read_buffers(folder, content["buffers"])
         cardinalities, num_docs = content["cardinalities"], columns[0].num_docs
-        checker = BufferChecker(file, buffers, f"{_KIND} index of {', '.join(column.name for column in columns)}")
+        names = ", ".join(column.name for column in columns)
+        checker = BufferChecker(file, buffers, f"{COMPOUND_INVERTED} index of {names}")
         checker.expect(_COMBINATIONS, cardinalities == _cardinalities(columns), "not of these dictionaries")
         occurring = checker.array(_COMBINATIONS, _dtype(cardinalities))
         checker.expect(_COMBINATIONS, (occurring[1:] > occurring[:-1]).all(), "combinations do not ascend")
@@ -93,12 +94,12 @@ def _cardinalities(columns: Sequence[IndexSource]) -> list[int]:
     found = [len(column.dictionary) for column in columns if column.single_value and column.dictionary is not None]
     if len(found) < len(columns):
         named = ", ".join(column.name for column in columns)
-        raise InvalidConfigError(f"the {_KIND} index of {named} needs single-value columns with dictionaries")
+        raise InvalidConfigError(f"the {COMPOUND_INVERTED} index of {named} needs single-value columns with dictionaries")
     return found
 
 
 def _left_out(columns: str, why: str) -> Mapping[str, Any]:
-    _log.warning("there is no %s index of %s: %s", _KIND, columns, why)
+    _log.warning("there is no %s index of %s: %s", COMPOUND_INVERTED, columns, why)
     return {"note": f"left out: {why}"}
 
 
@@ -130,7 +131,7 @@ def _numbered(ids: Sequence[Ids], cardinalities: Sequence[int]) -> tuple[Ids, Id
 class CompoundIndex(SecondaryIndex):
     """An open index: the docs of each combination of ids."""
 
-    kind = _KIND
+    kind = COMPOUND_INVERTED
 
     def __init__(self, columns: tuple[str, ...], cardinalities: Sequence[int], occurring: Ids, docs: DocSets) -> None:
         """occurring: the numbers of the combinations, ascending; docs: of each of them."""
@@ -155,7 +156,7 @@ class CompoundIndex(SecondaryIndex):
 class _NoIndex(SecondaryIndex):
     """Placeholder for an omitted index; it answers no query."""
 
-    kind = _KIND
+    kind = COMPOUND_INVERTED
 
 
 COMPOUND = CompoundIndexType()
