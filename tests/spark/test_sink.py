@@ -139,6 +139,31 @@ def test_a_failed_write_leaves_nothing(spark, cluster, write):
     assert sorted(cluster.segments("failing")) == sorted(cluster.client.list_segments("failing", queried_only=True))
 
 
+def test_segments_that_a_cancelled_task_removes_meanwhile_do_not_fail_the_next_attempt():
+    class Client:
+        def __init__(self):
+            self.hidden = ["t_job-again_00000_0", "t_job-again_00001_0", "t_job-other_00000_0"]
+            self.deleted = []
+
+        def lineage(self, *_):
+            return {}
+
+        def list_segments(self, *_, queried_only=False):
+            return [] if queried_only else list(self.hidden)
+
+        def delete_segments(self, table, names):
+            self.deleted.append(names)
+            if len(self.deleted) == 1:  # the task of the first one removes it at this moment
+                self.hidden.remove(names[0])
+                raise NotFoundError(names[0])
+            self.hidden[:] = [name for name in self.hidden if name not in names]
+
+    client = Client()
+    HiddenJob("t", "OFFLINE", "again").remove_left(client, ())
+    assert client.deleted == [["t_job-again_00000_0", "t_job-again_00001_0"], ["t_job-again_00001_0"]]
+    assert client.hidden == ["t_job-other_00000_0"]
+
+
 def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, write):
     write(frame(spark, 0, 50), "killed", createTable="true", timeColumn="ts")
     options = {"controller": cluster.url, "table": "killed", "jobId": "again"}

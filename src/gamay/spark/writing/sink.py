@@ -76,10 +76,14 @@ class HiddenJob:
                 with suppress(ConflictError):  # another driver of the job has published them
                     client.revert_replace(self.table, entry_id, self.table_type)
         stay.update(client.list_segments(self.table, self.table_type, queried_only=True))
-        found = client.list_segments(self.table, self.table_type)
-        left = [name for name in found if name.startswith(self.prefix) and name not in stay]
-        if left:
-            client.delete_segments(f"{self.table}_{self.table_type}", left)
+
+        def left() -> list[str]:
+            names = client.list_segments(self.table, self.table_type)
+            return [name for name in names if name.startswith(self.prefix) and name not in stay]
+
+        while names := left():
+            with suppress(NotFoundError):  # a cancelled task that was still uploading removes its own segment
+                client.delete_segments(f"{self.table}_{self.table_type}", names)
 
 
 class GamayWriter(DataSourceArrowWriter):
